@@ -12,6 +12,11 @@ SEEN_AT = {"dark": 390, "light": 1280}
 """The width at which axe-core looks, which takes it a second: the narrowest page in dark, a laptop's in light."""
 
 
+def said(page: "Page") -> str:
+    """What was last said to screen readers."""
+    return page.locator("#announce").inner_text()
+
+
 def is_sound(
     page: "Page", widths: Iterable[int] = tuple(WIDTHS), *, themes: Iterable[str] = ("dark",)
 ) -> None:

@@ -100,6 +100,7 @@ def test_by_keys_and_as_a_table(page_at: PageAt, address: str) -> None:
     assert page.locator(".node-card[tabindex='0']").count() == 1
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1, name="training-12")).to_be_visible()
+    expect(page.locator("main")).to_be_focused()
     page.go_back()
     page.get_by_role("button", name="Table").click()
     row = page.get_by_role("row", name="training-07")

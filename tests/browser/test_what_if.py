@@ -53,8 +53,10 @@ def test_the_first_visit_tells_a_story_and_steps_are_added_and_undone(home: str,
     assert verdicts(page)[-1] == "admitted"
     page.get_by_role("button", name="Undo").click()
     expect(page.locator(".what-step")).to_have_count(7)
-    page.get_by_role("button", name="Redo").click()
+    page.get_by_role("button", name="Redo").press("Enter")
     expect(page.locator(".what-step")).to_have_count(8)
+    expect(page.get_by_role("button", name="Redo")).to_be_focused()
+    expect(page.locator("#announce")).to_have_text("done again: late")
     page.keyboard.press("Control+z")
     expect(page.locator(".what-step")).to_have_count(7)
 

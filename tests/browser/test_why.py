@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.checks import is_sound
+from tests.browser.checks import is_sound, said
 from tests.browser.chromium import DRIVER, Watched
 
 if DRIVER:
@@ -82,6 +82,8 @@ def test_cpus_are_taken_pass_by_pass_on_the_map(home: str, page_at: PageAt) -> N
     assert current(page) == "Admitted"
     assert len(marked(page, "step-own")) == 6
     expect(page.get_by_role("button", name="Next")).to_be_disabled()
+    expect(page.get_by_role("button", name="Next")).to_be_focused()
+    assert said(page).startswith("Step 8 of 8: Admitted. ")
 
 
 def test_steps_are_walked_by_keyboard_and_another_pod_is_chosen(home: str, page_at: PageAt) -> None:
@@ -94,8 +96,10 @@ def test_steps_are_walked_by_keyboard_and_another_pod_is_chosen(home: str, page_
     assert current(page) == "Refused"
     page.keyboard.press("Home")
     assert current(page) == "Hints of container app"
-    page.get_by_role("button", name="storage-7").click()
+    page.get_by_role("button", name="storage-7").press("Enter")
     expect(page.locator(".explanation h2").first).to_have_text("storage-7")
+    expect(page.get_by_role("button", name="storage-7")).to_be_focused()
+    assert said(page).startswith("storage-7: Admitted")
     expect(page.locator(".walk-panel")).to_contain_text("Memory of container app")
 
 
@@ -104,8 +108,10 @@ def test_a_suggestion_is_tried_and_the_map_afterwards_is_shown(home: str, page_a
     suggestions = page.locator(".suggestion")
     expect(suggestions).to_have_count(5)
     for number in range(5):
-        suggestions.nth(number).get_by_role("button", name="Try it").click()
+        tried = suggestions.nth(number).get_by_role("button", name="Try it")
+        tried.press("Enter")
         expect(page.locator(".tried-answer")).to_contain_text("admitted")
+        expect(tried).to_be_focused()
         text = suggestions.nth(number).locator("p").first.inner_text().rstrip(".")
         expect(page.locator(".tried-title")).to_have_text(f"Afterwards: {text}")
         expect(page.locator(".tried svg.picture")).to_be_visible()

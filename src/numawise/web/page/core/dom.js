@@ -49,11 +49,17 @@ export function add(element, children) {
   return element;
 }
 
-/** Put these in the place of what is inside. */
+/** Put these in the place of what is inside; whoever was at one of the old by keyboard is at its successor. */
 export function fill(element, ...children) {
+  const here = document.activeElement;
+  const left = here instanceof HTMLElement && here !== element && element.contains(here) ? calledBy(here) : "";
   element.replaceChildren();
-  return add(element, children);
+  add(element, children);
+  if (left) [...element.querySelectorAll(here.tagName)].find((one) => calledBy(one) === left)?.focus({ preventScroll: true });
+  return element;
 }
+
+const calledBy = (element) => element.getAttribute("aria-label") ?? (element.labels?.[0] ?? element).textContent;
 
 /**
  * A drawing that our own server made: parsed as XML, so that nothing in it runs; whatever is neither a shape nor a

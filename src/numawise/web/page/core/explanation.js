@@ -3,7 +3,7 @@ import { announce, fill, freshId, h } from "./dom.js";
 import { hintTable } from "./hint_table.js";
 import { numbers } from "./picture.js";
 import { stepPicture } from "./step_picture.js";
-import { badge, button, codeBlock, copyButton, notice, panel, problemNotice } from "./ui.js";
+import { allow, badge, button, codeBlock, copyButton, notice, panel, problemNotice } from "./ui.js";
 
 const KINDS = { admitted: "yes", rejected: "no", crashed: "no", "not started": "no", infeasible: "no", "not scheduled": "warn", deferred: "warn", "not known": "warn" };
 
@@ -58,7 +58,7 @@ function stepsPanel(whole, level) {
   const several = new Set(steps.map((step) => step.container).filter(Boolean)).size > 1;
   const items = steps.map((step, at) => stepItem(step, at, walk, several, () => go(at, true)));
   const list = h("ol", { class: "steps" }, items.map((item) => item.element));
-  const count = h("span", { class: "step-count", role: "status" });
+  const count = h("span", { class: "step-count" });
   const back = button("Previous", () => walkTo(now - 1), { small: true });
   const next = button("Next", () => walkTo(now + 1), { small: true, kind: "primary" });
   const all = button("All at once", () => everything(!together), { small: true, "aria-pressed": "false" });
@@ -69,8 +69,8 @@ function stepsPanel(whole, level) {
     now = at;
     items.forEach((item, number) => item.open(together || number === at, number === at, number < at));
     count.textContent = `Step ${at + 1} of ${steps.length}`;
-    back.disabled = at === 0;
-    next.disabled = at === steps.length - 1;
+    allow(back, at > 0);
+    allow(next, at < steps.length - 1);
     if (focus) items[at].focus();
     if (!picture) return;
     const last = steps[at].kind === "outcome" && whole.after;
@@ -80,6 +80,7 @@ function stepsPanel(whole, level) {
   /** Go there, and let the step be seen where it stands beside the map. */
   function walkTo(at) {
     go(at);
+    announce(`${count.textContent}: ${items[now].title}. ${steps[now].text}`);
     if (list.offsetWidth < body.offsetWidth) items[now].element.scrollIntoView({ block: "nearest" });
   }
   function everything(on) {
@@ -115,6 +116,7 @@ function stepItem(step, at, walk, several, choose) {
   let made = false;
   return {
     element,
+    title,
     focus: () => head.focus(),
     open(shown, current, passed) {
       if (shown && !made) {
@@ -161,23 +163,23 @@ function suggestionsPanel(whole, onTry, untried, level) {
   const found = whole.explanation;
   if (found.suggestions === undefined) return null;
   if (!found.suggestions.length) return panel("What would help", h("p", null, "No single change was found that would help."), { level });
-  const place = h("div", { class: "stack tried", "aria-live": "polite" });
+  const place = h("div", { class: "stack tried" });
   const tries = onTry && whole.tries ? (number) => tryIt(number) : null;
   const buttons = [];
   async function tryIt(number) {
     const chosen = buttons[number];
     for (const each of buttons) each.setAttribute("aria-pressed", "false");
-    chosen.disabled = true;
+    allow(chosen, false);
     try {
       const tried = await onTry(number);
       chosen.setAttribute("aria-pressed", "true");
       fill(place, triedView(tried, whole.before));
-      announce("The map afterwards is shown");
+      announce(`Afterwards: ${tried.explanation?.answer ?? "the kubelet starts"}. The map of it is below.`);
       place.scrollIntoView({ block: "nearest" });
     } catch (error) {
       fill(place, problemNotice(error));
     } finally {
-      chosen.disabled = false;
+      allow(chosen, true);
     }
   }
   const items = found.suggestions.map((one, number) => {

@@ -72,11 +72,12 @@ async function show() {
     fill(root);
     document.title = `${module.default.title} · numawise`;
     root.dataset.view = view[0];
+    announce(`${module.default.title} is shown`);
     const context = { overview, params, navigate, live };
     const end = await module.default.mount(root, context);
     if (mine !== turn) end?.();
     else unmount = end ?? (() => {});
-    announce(`${module.default.title} is shown`);
+    if (mine > 1 && document.activeElement === document.body) root.focus({ preventScroll: true }); // what led here is gone
   } catch (error) {
     if (mine === turn) fail(error, view[1]);
   }

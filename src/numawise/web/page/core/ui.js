@@ -47,9 +47,17 @@ export function emptyState(title, words, ...actions) {
   return h("div", { class: "empty" }, h("h3", null, title), words && h("p", null, words), actions.length ? h("div", { class: "row" }, actions) : null);
 }
 
-/** A button. */
-export function button(words, onclick, { kind = "", small = false, ...attributes } = {}) {
-  return h("button", { type: "button", class: `button ${kind && `button-${kind}`} ${small ? "button-small" : ""}`.trim().replace(/\s+/g, " "), onclick, ...attributes }, words);
+/** A button; one that is not allowed keeps the focus, unlike one that is disabled. */
+export function button(words, onclick, { kind = "", small = false, disabled = false, ...attributes } = {}) {
+  const act = onclick && ((event) => element.ariaDisabled !== "true" && onclick(event));
+  const element = h("button", { type: "button", class: `button ${kind && `button-${kind}`} ${small ? "button-small" : ""}`.trim().replace(/\s+/g, " "), onclick: act, ...attributes }, words);
+  return allow(element, !disabled);
+}
+
+/** Whether a button does what it says. */
+export function allow(element, on) {
+  element.ariaDisabled = on ? null : "true";
+  return element;
 }
 
 /** An input with its label; the input gets an id and, with a hint, a description. */
@@ -101,21 +109,22 @@ export function facts(pairs) {
 export function tabs(label, pages, first = 0) {
   const body = h("div", { role: "tabpanel", tabindex: "0", id: freshId("tab") });
   const made = [];
-  const buttons = pages.map((page, at) => h("button", { type: "button", role: "tab", "aria-controls": body.id, onclick: () => show(at) }, page.title));
+  const buttons = pages.map((page, at) => h("button", { type: "button", role: "tab", id: freshId("tab"), "aria-controls": body.id, onclick: () => show(at) }, page.title));
   const list = h("div", { class: "tabs", role: "tablist", "aria-label": label, onkeydown: keys }, buttons);
   function show(at, focus = false) {
     buttons.forEach((each, number) => {
       each.setAttribute("aria-selected", String(number === at));
       each.tabIndex = number === at ? 0 : -1;
     });
+    body.setAttribute("aria-labelledby", buttons[at].id);
     if (focus) buttons[at].focus();
     made[at] ??= pages[at].content();
     fill(body, made[at]);
   }
   function keys(event) {
     const at = buttons.indexOf(document.activeElement);
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (at < 0 || !step) return;
+    const step = { ArrowRight: 1, ArrowLeft: -1, Home: -at, End: -1 - at }[event.key];
+    if (at < 0 || step === undefined) return;
     event.preventDefault();
     show((at + step + buttons.length) % buttons.length, true);
   }

@@ -1,7 +1,7 @@
 // The box: who holds what on this host, who waits, what is free, and what has ended; told as it changes.
 import { get, post } from "../core/api.js";
 import { announce, fill, h } from "../core/dom.js";
-import { badge, button, dialog, emptyState, field, notice, panel, problemNotice, select, table, viewHead } from "../core/ui.js";
+import { allow, badge, button, dialog, emptyState, field, notice, panel, problemNotice, select, table, viewHead } from "../core/ui.js";
 
 const USE_MILLISECONDS = 2000;
 const READ_MILLISECONDS = 10000;
@@ -210,15 +210,16 @@ class BoxView {
   confirm(title, body, words, act) {
     const wrong = h("div");
     const go = button(words, async () => {
-      go.disabled = true;
+      allow(go, false);
       try {
         const { text } = await act();
         shown.close();
         announce(text);
         await this.read();
+        if (document.activeElement === document.body) document.getElementById("view").focus();
       } catch (error) {
         fill(wrong, problemNotice(error));
-        go.disabled = false;
+        allow(go, true);
       }
     }, { kind: "danger" });
     const shown = dialog(title, h("div", { class: "stack box-stack" }, body, wrong), [go]);

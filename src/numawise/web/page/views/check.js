@@ -54,7 +54,8 @@ function checkPanel(state, context) {
       redraw();
       return;
     }
-    const inside = body.contains(document.activeElement);
+    const here = document.activeElement, above = summary.contains(here) && here.textContent;
+    const inside = above || body.contains(here);
     waiting(true); // what is shown is of the files before: nobody may act on it
     const question = { files: state.files.map(given), machine: state.served ? "" : state.machine.trim(), served: state.served, release: state.release, fix };
     try {
@@ -63,7 +64,8 @@ function checkPanel(state, context) {
       state.answer = answer;
       redraw();
       waiting(false);
-      if (inside) body.querySelector(".listing")?.focus({ preventScroll: true });
+      const same = above && [...summary.querySelectorAll("button")].find((one) => one.textContent === above);
+      if (inside) (same || body.querySelector(".listing"))?.focus({ preventScroll: true });
       announce(sentence(answer.report));
     } catch (error) {
       if (isAbort(error)) return;

@@ -1,6 +1,6 @@
 // A configuration suggested for a node, with its reasons, as a file, and the steps from the present one.
 import { get, post } from "../core/api.js";
-import { fill, h } from "../core/dom.js";
+import { announce, fill, h } from "../core/dom.js";
 import { download, dropZone, given } from "../core/files.js";
 import { busy, button, checkbox, copyButton, field, notice, panel, select, table } from "../core/ui.js";
 
@@ -54,7 +54,9 @@ export function planPanel(context, onCheck) {
     const question = { node, goal: asked.goal, reserveMemory: asked.memory, hugepages: asked.pages ? asked.pages.split(/[\s,]+/) : [], alpha: asked.alpha };
     if (asked.cpus) question.reserveCpus = /^[0-9]+$/.test(asked.cpus) ? Number(asked.cpus) : asked.cpus;
     const page = await busy(answer, problem, () => post("plan", question));
-    if (page) fill(answer, planned(page, (words) => onCheck("kubelet.yaml", words, asked.machine)));
+    if (!page) return;
+    fill(answer, planned(page, (words) => onCheck("kubelet.yaml", words, asked.machine)));
+    announce(`Suggested: ${page.plan.trial}`);
   }
   suggest();
   return h("div", { class: "split plan-split" }, h("div", { class: "stack" }, problem, answer), panel("What for", form));

@@ -47,7 +47,7 @@ function showAll({ root, navigate, live, which, unasked }) {
   const onOpen = (name) => open(navigate, which, name);
   const wrong = h("div", { class: "stack-small" }), said = h("div", { class: "stack-small" }), head = h("div"), cards = h("dl", { class: "totals" });
   const nodes = nodesView({ onOpen, filters: kept.filters, onSelector: (selector) => { kept.filters.selector = selector; kept.board = null; refresh(); } });
-  const fits = fitsView({ which, onShow: (shape) => { pages.show(NODES); nodes.mark(shape); announce(`nodes with a place for ${shapeWords(shape.name)}`); } });
+  const fits = fitsView({ which, onShow: (shape) => { pages.show(NODES); nodes.mark(shape); pages.element.querySelector("[role=tab]").focus(); announce(`nodes with a place for ${shapeWords(shape.name)}`); } });
   const pods = podsView({ which, navigate, onOpen, onCounts: counts });
   const pages = pageTabs([["Nodes", nodes.element], ["What fits", fits.element], ["Pods without a place", pods.element]], (at) => {
     kept.tab = at;

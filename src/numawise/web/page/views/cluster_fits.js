@@ -53,7 +53,7 @@ export function fitsView({ which, onShow }) {
       h("td", { class: "nowrap" }, shape.total > 0 && button("Show nodes", () => onShow({ name: shape.shape.name, total: shape.total, more: shape.more, counts: data.nodes.map((name, at) => [name, shape.counts[at]]) }), { small: true })));
     const head = ["Shape", "Fit now", "Where", ""].map((one, at) => h("th", { scope: "col", class: at === 1 ? "number" : null }, one || "Nodes"));
     fill(body, h("table", { class: "table fit-table" }, h("thead", null, h("tr", null, head)), h("tbody", null, data.shapes.map(row))));
-    announce(`${data.shapes.length} shapes counted`);
+    announce(`${data.shapes.length} ${data.shapes.length === 1 ? "shape" : "shapes"} counted`);
   }
 
   return { element, refresh, setResources, end: () => going?.abort() };

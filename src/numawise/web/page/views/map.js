@@ -86,9 +86,11 @@ export default {
 
     function render() {
       const what = node ? badge("info", readable ? "not the machine that is served" : "an example") : null;
-      const back = node && overview.node && readable ? button("Back to what is served", () => choose(null, "")) : null;
+      const back = node && overview.node && readable ? button("Back to what is served", () => (others.querySelector("summary").focus(), choose(null, ""))) : null;
       const tried = button("Try it in What if", whatIf);
+      const here = others.contains(document.activeElement) ? document.activeElement : null;
       fill(head, viewHead(data.name === "this machine" ? "This machine" : data.name, [data.summary, what && " ", what], back, tried, others), data.notices.length ? h("div", { class: "stack-small map-problem" }, data.notices.map((line) => notice("warn", line))) : null);
+      here?.focus({ preventScroll: true });
       picture.show(data);
       legend.hidden = !data.holders.length;
       const kinds = [...new Set(data.parts.map((part) => part.kind).filter((kind) => KINDS[kind]))];
@@ -253,11 +255,12 @@ function machineChooser(first, choose) {
     event.preventDefault();
     if (!input.value.trim()) return;
     choose({ machine: input.value.trim() }, input.value.trim());
-    shown.open = false;
+    close();
   } }, field("Name or words", input, "A name of the catalogue, or a description of a machine"), list, h("div", { class: "row row-end" }, h("button", { class: "button button-primary", type: "submit" }, "Show")), dropZone({ label: "Or drop files", hint: "A machine, lscpu, nvidia-smi topo -m, state files, a bundle", onFiles: (files) => {
     choose({ files: files.map(given) }, files.map((file) => file.name).join(", "));
-    shown.open = false;
+    close();
   } }));
+  const close = () => ((shown.open = false), shown.querySelector("summary").focus());
   const shown = h("details", { class: "map-other", ontoggle: async () => {
     if (!shown.open || list.firstChild) return;
     try {

@@ -179,6 +179,7 @@ function build(root, { overview }, messages, store) {
       store.at = answer.at;
       fill(wrong);
       show();
+      announce(title.textContent);
       if (focus) line.focus();
     } catch (error) {
       if (!isAbort(error)) fill(wrong, problemNotice(error));
@@ -284,6 +285,7 @@ function build(root, { overview }, messages, store) {
   function toggleEditor(open = editing.hidden) {
     editing.hidden = !open;
     edit.setAttribute("aria-expanded", String(open));
+    if (!open) edit.focus();
     if (open) editor.show(store.now.node.config ?? "", store.now.node).then(() => editing.scrollIntoView({ block: "start" }));
   }
 

@@ -1,6 +1,6 @@
 // Why: a pod of the node, or whatever was dropped, explained step by step.
 import { isAbort, post } from "../core/api.js";
-import { fill, h } from "../core/dom.js";
+import { announce, fill, h } from "../core/dom.js";
 import { explanationView, verdictBadge } from "../core/explanation.js";
 import { acceptDrops, given, readFiles } from "../core/files.js";
 import { badge, button, facts, field, notice, panel, problemNotice, select, viewHead } from "../core/ui.js";
@@ -86,6 +86,7 @@ export default {
         answered = answer;
         fill(problems, answer.remarks.map((words) => notice("info", words)));
         fill(told, answerView());
+        if (answer.explanation) announce(`${answer.explanation.name}: ${answer.explanation.answer}`);
       } catch (error) {
         if (isAbort(error) || mine !== going) return;
         fill(problems, problemNotice(error));

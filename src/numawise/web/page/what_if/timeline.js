@@ -1,6 +1,6 @@
 // The time line: every step with its verdict; one is looked at, and arrow keys go from one to the next.
 import { fill, h } from "../core/dom.js";
-import { button } from "../core/ui.js";
+import { allow, button } from "../core/ui.js";
 
 export const KINDS = {
   admitted: "yes", done: "plain", rejected: "no", crashed: "no", lost: "no", "does not start": "no", preempted: "warn",
@@ -45,13 +45,13 @@ export function timeline({ onGo, onUndo, onRedo, onRemove }) {
       }, h("span", { class: "what-step-number" }, number ? `${number}` : "", number && time ? ` · ${time}` : ""), h("span", { class: "what-step-title" }, title), h("span", { class: "what-step-verdict" }, number ? `${MARKS[kind]} ${verdict}` : "as given"), more && h("span", { class: "what-step-more" }, more)));
     };
     fill(list, place(0, "", "Start", "", ""), steps.map((step) => place(step.number, step.verdict, step.title, step.at, marks.get(step.number) ?? "")));
-    undo.disabled = !undoWords;
-    redo.disabled = !redoWords;
+    allow(undo, undoWords);
+    allow(redo, redoWords);
     undo.title = undoWords ? `Undo: ${undoWords} (Ctrl+Z)` : "";
     redo.title = redoWords ? `Redo: ${redoWords} (Ctrl+Shift+Z)` : "";
-    before.disabled = at <= 0;
-    next.disabled = at >= count;
-    drop.disabled = at === 0;
+    allow(before, at > 0);
+    allow(next, at < count);
+    allow(drop, at > 0);
     summary.textContent = total > count ? `${words}; ${total - count} steps never came` : words;
     list.querySelector('[aria-current="step"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
