@@ -15,6 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 from starlette.applications import Starlette
@@ -60,7 +61,6 @@ class PageApplication:
         self._kept: OrderedDict[tuple[str, str], tuple[tuple[int, ...], Response]] = OrderedDict()
         self._kept_bytes = 0
         self._under_way: dict[tuple[tuple[str, str], tuple[int, ...]], asyncio.Future[Response]] = {}
-        document = page_file("openapi.json", to_bytes(openapi(self.operations)))
         by_path: dict[str, dict[str, Operation]] = {}
         for operation in self.operations:
             by_path.setdefault(operation.path, {})[operation.method] = operation
@@ -68,7 +68,7 @@ class PageApplication:
             Route(ROOT + path, self._route(methods), methods=METHODS) for path, methods in by_path.items()
         ]
         routes += [
-            Route(f"{ROOT}/openapi.json", lambda request: _sent(request, document)),
+            Route(f"{ROOT}/openapi.json", lambda request: _sent(request, self._document)),
             Route(f"{ROOT}/events", self._events),
             Route(SESSION, self._session, methods=[POST]),
             Route("/{path:path}", self._file),
@@ -76,6 +76,11 @@ class PageApplication:
         self._routes = Starlette(
             routes=routes, exception_handlers={HTTPException: self._http_problem, Exception: self._mistake}
         )
+
+    @cached_property
+    def _document(self) -> PageFile:
+        """What the calls are; few ask, and making it takes longer than anything else at the start."""
+        return page_file("openapi.json", to_bytes(openapi(self.operations)))
 
     def close(self) -> None:
         """End the threads of handlers."""
