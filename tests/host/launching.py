@@ -1,4 +1,7 @@
-"""Running ``numawise`` for real: a ledger of the test's own, real processes, the real kernel."""
+"""Running ``numawise`` for real: a ledger of the test's own, real processes, the real kernel.
+
+A process begins warm (``tests.warm``), unless a test says more about how it is to begin than its words and environment.
+"""
 
 import json
 import os
@@ -9,8 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests import warm
 from tests.cli.run import program
 from tests.waiting import PATIENCE, until
+
+Started = warm.Program | subprocess.Popen[str]
 
 
 class Host:
@@ -20,7 +26,7 @@ class Host:
         self.ledger = folder / "ledger.db"
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NUMAWISE")}
         self.environment = {**kept, "NUMAWISE_LEDGER": str(self.ledger), **environment}
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[Started] = []
 
     def argv(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "numawise", *words]
@@ -28,6 +34,8 @@ class Host:
     def run(self, *words: str, **settings: Any) -> subprocess.CompletedProcess[str]:
         """Run numawise to its end."""
         environment = {**self.environment, **settings.pop("environment", {})}
+        if settings.keys() <= {"input"}:
+            return warm.run(*words, given=settings.get("input"), env=environment)
         return subprocess.run(
             self.argv(*words),
             capture_output=True,
@@ -38,16 +46,12 @@ class Host:
             **settings,
         )
 
-    def start(self, *words: str, **settings: Any) -> "subprocess.Popen[str]":
+    def start(self, *words: str, **settings: Any) -> "Started":
         """Start numawise, and end it with the test."""
-        started = subprocess.Popen(
-            self.argv(*words),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.PIPE,
-            text=True,
-            env=self.environment,
-            **settings,
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        common = {"env": self.environment, "text": True, **pipes, **settings}
+        started = (
+            subprocess.Popen(self.argv(*words), **common) if settings else warm.Program(*words, **common)
         )
         self.started.append(started)
         return started

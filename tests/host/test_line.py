@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests import needs
 from tests.host.as_user import Server
-from tests.host.launching import Host
+from tests.host.launching import Host, Started
 from tests.host.test_two_users import ALICE, BOB, NAMESPACE, Box
 from tests.waiting import PATIENCE
 
@@ -42,14 +42,14 @@ def waiting(host: Host) -> list[dict[str, Any]]:
     return found
 
 
-def full(host: Host) -> "subprocess.Popen[str]":
+def full(host: Host) -> Started:
     """Somebody who has all CPUs that can be given."""
     big = host.start("run", "-q", "--cpus", MOST, "--name", "big", "--", "sleep", "3600")
     host.hold("big")
     return big
 
 
-def in_line(host: Host, *words: str, count: int = 1) -> "subprocess.Popen[str]":
+def in_line(host: Host, *words: str, count: int = 1) -> Started:
     """Somebody who waits for room."""
     started = host.start("run", "-q", "--wait", *words)
     host.until(lambda: len(waiting(host)) == count, "nobody in line")

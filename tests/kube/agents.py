@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.waiting import PATIENCE
+from tests.warm import Program
 
 FAKES = """\
 - resource: example.com/gpu
@@ -37,18 +37,11 @@ class Agent:
         self.log = folder / "log"
         self.process = self.started()
 
-    def started(self) -> "subprocess.Popen[bytes]":
-        command = [
-            sys.executable,
-            "-m",
-            "numawise",
-            "agent",
-            *(f"--{feature}" for feature in self.features),
-            "--kubelet-dir",
-            str(self.folder),
-        ]
+    def started(self) -> "Program | subprocess.Popen[bytes]":
+        features = (f"--{feature}" for feature in self.features)
+        words = ("--kubelet-dir", str(self.folder), "--listen", "127.0.0.1:0", *self.words)
         with self.log.open("ab") as log:
-            return subprocess.Popen([*command, "--listen", "127.0.0.1:0", *self.words], stderr=log)
+            return Program("agent", *features, *words, stderr=log)
 
     def lines(self) -> list[dict[str, Any]]:
         text = self.log.read_text() if self.log.exists() else ""

@@ -5,8 +5,6 @@ import http.client
 import json
 import signal
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from urllib.parse import urlsplit
 
 from tests.kube.server import Server, kubeconfig
 from tests.waiting import PATIENCE, until
+from tests.warm import Program
 
 
 class Extender:
@@ -26,12 +25,11 @@ class Extender:
         self.trust: ssl.SSLContext | None = None
         self.process = self.started()
 
-    def started(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "numawise", "scheduler", "--kubeconfig", str(self.config)]
-        if "--listen" not in self.words:
-            command += ["--listen", "127.0.0.1:0"]
+    def started(self) -> Program:
+        listen = () if "--listen" in self.words else ("--listen", "127.0.0.1:0")
+        words = ("--kubeconfig", str(self.config), *listen, "--pages", "127.0.0.1:0", *self.words)
         with self.log.open("ab") as log:
-            return subprocess.Popen([*command, "--pages", "127.0.0.1:0", *self.words], stderr=log)
+            return Program("scheduler", *words, stderr=log)
 
     def said(self, words: str) -> list[dict[str, Any]]:
         text = self.log.read_text() if self.log.exists() else ""

@@ -4,8 +4,6 @@ import contextlib
 import itertools
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from tests.kube.server import State, kubeconfig
 from tests.unit.cluster.live_objects import api_node, api_pod, published
 from tests.unit.cluster.nodes import gpu_pod, kubelet
 from tests.waiting import PATIENCE, until
+from tests.warm import Program
 
 NAMESPACE = "numawise"
 LISTED = f"/apis/numawise.dev/v1/namespaces/{NAMESPACE}/holdlists/{HOLDS}"
@@ -134,10 +133,9 @@ class Healer:
         folder.mkdir(exist_ok=True)
         self.log, self.audit = folder / "log", folder / "audit.jsonl"
         self.config = kubeconfig(folder / "kubeconfig", server)
-        command = [sys.executable, "-m", "numawise", "heal", "--kubeconfig", str(self.config)]
-        command += ["--audit", str(self.audit), "--listen", "off", *words]
+        own = ("--kubeconfig", str(self.config), "--audit", str(self.audit), "--listen", "off")
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stderr=log, stdout=log)
+            self.process = Program("heal", *own, *words, stderr=log, stdout=log)
 
     def said(self, words: str) -> list[str]:
         text = self.log.read_text() if self.log.exists() else ""

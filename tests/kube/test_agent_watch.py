@@ -17,18 +17,17 @@ from tests.kube.rbac import Rules
 from tests.kube.server import State, kubeconfig, serving
 from tests.nodetree import UIDS, grow_node
 from tests.waiting import until
+from tests.warm import Program
 from tests.watched import RECORDED, recorded_node
 
 
 class Watching(Agent):
     """An agent that watches and does nothing else."""
 
-    def started(self) -> "subprocess.Popen[bytes]":
-        folder = self.folder / "var/lib/kubelet"
-        command = [sys.executable, "-m", "numawise", "agent", "--watch", "--kubelet-dir", str(folder)]
+    def started(self) -> Program:
+        places = ("--kubelet-dir", str(self.folder / "var/lib/kubelet"), "--root", str(self.folder))
         with self.log.open("ab") as log:
-            words = ["--root", str(self.folder), "--listen", "127.0.0.1:0", *self.words]
-            return subprocess.Popen([*command, *words], stderr=log)
+            return Program("agent", "--watch", *places, "--listen", "127.0.0.1:0", *self.words, stderr=log)
 
     def metrics(self) -> list[str]:
         return self.page("/metrics")[1].splitlines()

@@ -30,6 +30,7 @@ from numawise.values import replace
 from tests.kube.noded import CONFIG, GPU, VERSION, NodeOnDisk, node_on_disk, pod
 from tests.kube.server import State, kubeconfig, serving
 from tests.waiting import PATIENCE, until
+from tests.warm import Program
 
 TAINT = "example.com/starting"
 CONDITION = "NumawiseTopologyPublished"
@@ -54,18 +55,16 @@ class Exporter:
         self.folder, self.node, self.state = folder, node, state
         self.log = folder / "log"
         self.config = kubeconfig(folder / "kubeconfig", address)
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Program] = []
 
-    def start(self, *words: str) -> "subprocess.Popen[bytes]":
+    def start(self, *words: str) -> Program:
         command = [
-            sys.executable, "-m", "numawise", "agent", "--export", "--node", "n1", "--listen", "off",
+            "agent", "--export", "--node", "n1", "--listen", "off",
             "--kubeconfig", str(self.config), "--kubelet-dir", str(self.node.folder), "--root", str(self.node.root),
             "--kubelet-config", str(self.node.folder / "config.yaml"), *words,
         ]  # fmt: skip
         with self.log.open("ab") as log:
-            self.processes.append(
-                subprocess.Popen(command, stderr=log, env={**os.environ, "POD_NAME": "agent"})
-            )
+            self.processes.append(Program(*command, stderr=log, env={**os.environ, "POD_NAME": "agent"}))
         return self.processes[-1]
 
     def said(self, words: str) -> list[dict[str, Any]]:
