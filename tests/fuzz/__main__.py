@@ -24,7 +24,7 @@ from random import Random
 
 from tests.fuzz.case import load, save
 from tests.fuzz.drivers import DRIVERS
-from tests.fuzz.readers import READERS, case_of
+from tests.fuzz.readers import READERS, Reader, case_of
 from tests.fuzz.reduce import reduced
 from tests.fuzz.sandbox import Sandbox
 
@@ -49,13 +49,15 @@ def main() -> int:
     parser.add_argument("--own", action="store_true", help="begin with the tests' own data alone")
     parser.add_argument("--out", type=Path, default=FOUND, help="where findings are written")
     parser.add_argument("--repeat", nargs="+", type=Path, metavar="FILE", help="run findings again")
-    parser.add_argument("--block", nargs=3, metavar=("READER", "FIRST", "COUNT"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--block", nargs=3, action="append", metavar=("READER", "FIRST", "COUNT"), help=argparse.SUPPRESS
+    )
     options = parser.parse_args()
     options.out = options.out.resolve()
     if not options.repeat:
         options.out.mkdir(parents=True, exist_ok=True)
     if options.block:
-        return _block(options)
+        return _in_turn(options)
     if options.repeat:
         return _repeat(options.repeat)
     return _all(options)
@@ -74,34 +76,38 @@ def _say(text: object) -> None:
 # --- in a worker ----------------------------------------------------------------------------
 
 
-def _block(options: argparse.Namespace) -> int:
-    """Runs of one reader, in this process; a line for each finding, and one at the end."""
-    name, first, count = options.block[0], int(options.block[1]), int(options.block[2])
-    reader, seen, waited = READERS[name], set(), 0
-    case_of(
-        reader, first, options.seed, shared=not options.own
-    )  # good inputs are made before anything is watched
+def _in_turn(options: argparse.Namespace) -> int:
+    """Runs of one reader after another, in this process; a line for each finding, and one at the end of each block."""
+    blocks = [(READERS[name], int(first), int(count)) for name, first, count in options.block]
+    for reader, first, _ in blocks:  # good inputs are made before anything is watched
+        case_of(reader, first, options.seed, shared=not options.own)
     with _scratch() as folder:
         sandbox = Sandbox(Path(folder), DRIVERS)
-        for number in range(first, first + count):
-            _say(number)  # so that a worker that dies is known by its last run
-            case = case_of(reader, number, options.seed, shared=not options.own)
-            finding = sandbox.run(case, acts=reader.acts)
-            if finding is None:
-                continue
-            waited += finding.what.startswith("Waits")
-            if waited > MOST_WAITS:
-                break
-            if finding.what in seen:
-                continue
-            seen.add(finding.what)
-            if not _is_known(options.out, finding.what):
-                case = reduced(case, sandbox, finding, acts=reader.acts)
-                save(case, name, finding.what, options.out / f"{_name(name, finding.what)}.json")
-            _say(json.dumps([finding.what, finding.detail, number]))
+        for reader, first, count in blocks:
+            _block(options, sandbox, reader, range(first, first + count))
         os.chdir("/")
-    _say("done")
     return 0
+
+
+def _block(options: argparse.Namespace, sandbox: Sandbox, reader: Reader, numbers: range) -> None:
+    seen, waited = set(), 0
+    for number in numbers:
+        _say(number)  # so that a worker that dies is known by its last run
+        case = case_of(reader, number, options.seed, shared=not options.own)
+        finding = sandbox.run(case, acts=reader.acts)
+        if finding is None:
+            continue
+        waited += finding.what.startswith("Waits")
+        if waited > MOST_WAITS:
+            break
+        if finding.what in seen:
+            continue
+        seen.add(finding.what)
+        if not _is_known(options.out, finding.what):
+            case = reduced(case, sandbox, finding, acts=reader.acts)
+            save(case, reader.name, finding.what, options.out / f"{_name(reader.name, finding.what)}.json")
+        _say(json.dumps([finding.what, finding.detail, number]))
+    _say("done")
 
 
 def _name(reader: str, what: str) -> str:
