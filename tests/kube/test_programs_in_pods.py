@@ -144,6 +144,7 @@ def test_the_healer(tmp_path: Path, *, apply: bool) -> None:
         serving(cluster.state, make_certificate(tmp_path)) as server,
         in_pod(tmp_path, server, objects) as running,
     ):
+        until(lambda: running.said("leads") or not apply, "it leads: what others were to hold is not its own")
         cluster.refuse(cluster.make(owner), "a")
         until(lambda: running.said("hold ReplicaSet default/web"), "it is held, or would be")
         assert bool(cluster.holds) == apply
