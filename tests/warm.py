@@ -53,7 +53,8 @@ class Program:
         text: bool = False,
         cwd: str | Path = "",
     ) -> None:
-        self.args, self.returncode, self.text = words, None, text
+        self.args, self.text = words, text
+        self.returncode: int | None = None
         environment = dict(os.environ if env is None else env)
         for name in {**environment, **os.environ}:
             given = environment.get(name)
@@ -197,7 +198,7 @@ def serve(control: socket.socket) -> None:
     signal.set_wakeup_fd(tell)
     running: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([control, told], [], [])
+        ready, _, _ = select.select([control.fileno(), told], [], [])
         if told in ready:
             os.read(told, 4096)
             while running and (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -205,7 +206,7 @@ def serve(control: socket.socket) -> None:
                 with contextlib.suppress(BrokenPipeError):
                     os.write(status, STATUS.pack(ended[1]))
                 os.close(status)
-        if control in ready:
+        if control.fileno() in ready:
             message, descriptors, _, _ = socket.recv_fds(control, LARGEST, 4)
             if not message:
                 os._exit(0)
@@ -241,7 +242,7 @@ def become(
 
 def end(status: int) -> None:
     """End as an interpreter does, but for the modules: all that were imported would be taken apart."""
-    threading._shutdown()
+    threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
