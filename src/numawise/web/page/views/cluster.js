@@ -129,7 +129,7 @@ function showAll({ root, navigate, live, which, unasked }) {
 
   function otherData() {
     const shown = dialog("Show other nodes", h("div", { class: "stack" },
-      dropZone({ label: "Drop a dump of a cluster", hint: "Nodes, pods and NodeResourceTopologies as kubectl prints them, in JSON of any size: what decides is taken out here, and sent. In YAML up to 11 MiB.", read: async (list) => { shown.close(); await take(list); return []; }, onFiles: () => {} }),
+      dropZone({ label: "Drop a dump of a cluster", hint: "Nodes, pods and NodeResourceTopologies as kubectl prints them, in JSON of any size (what decides nothing is not sent) or in YAML up to 11 MiB.", read: async (list) => { shown.close(); await take(list); return []; }, onFiles: () => {} }),
       h("p", null, "Or start the server with your nodes:"),
       codeBlock(`numawise serve --cluster\n\n${DUMP}\nnumawise serve --nodes dump.json`, "Commands"),
       h("div", { class: "row" }, button("Show the example", () => { shown.close(); navigate("/cluster", { of: EXAMPLE }); }), which && button("Show what is served", () => { shown.close(); navigate("/cluster"); }))));
@@ -168,7 +168,7 @@ function totals(board) {
   const one = (title, large, small, kind = "") => h("div", { class: `total ${kind}`.trim() }, h("dt", null, title), h("dd", null, h("strong", null, large), small && h("span", null, ` ${small}`)));
   const amounts = board.totals.filter((total) => total.whole).map((total) => one(`${resourceTitle(total.resource)} free`, sumText(total.resource, total.free), `of ${sumText(total.resource, total.whole)}`));
   const holes = board.holes.filter((each) => each.free).map((each) => one(`Free ${resourceTitle(each.unit)} of no use`, percent(each.fragmented ?? 0), `${each.unit === "memory" ? bytesText(each.holes) : sumText(each.unit, each.holes)} of ${sumText(each.unit, each.free)}`, (each.fragmented ?? 0) >= 0.5 ? "total-warn" : ""));
-  return [...amounts, ...holes, one("Pods without a place", grouped(board.waiting + board.refused), `${grouped(board.waiting)} wait, ${grouped(board.refused)} refused`)];
+  return [...amounts, ...holes, one("Pods without a place", grouped(board.waiting + board.refused), `${grouped(board.waiting)} ${board.waiting === 1 ? "waits" : "wait"}, ${grouped(board.refused)} refused`)];
 }
 
 /** Tabs whose titles change; each content is there from the beginning. */

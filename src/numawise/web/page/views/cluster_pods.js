@@ -38,7 +38,7 @@ export function podsView({ which, navigate, onOpen, onCounts }) {
     if (!data) return;
     const pods = data.pods.filter((pod) => (!state || pod.state === state) && (!words || `${pod.namespace}/${pod.name} ${pod.owner}`.toLowerCase().includes(words)));
     const left = data.leftOut ? `; ${data.leftOut} older ones are left out` : "";
-    const counted = `${data.waiting} wait, ${data.refused} were refused${pods.length < data.pods.length ? `; ${pods.length} are shown` : ""}${left}`;
+    const counted = `${data.waiting} ${data.waiting === 1 ? "waits" : "wait"}, ${data.refused} ${data.refused === 1 ? "was" : "were"} refused${pods.length < data.pods.length ? `; ${pods.length} are shown` : ""}${left}`;
     if (told.textContent !== counted) told.textContent = counted;
     if (!data.pods.length) fill(list, h("li", null, emptyState("Every pod has its place", "No pod waits for a node, and none that a kubelet refused is still there.")));
     else if (!pods.length) fill(list, h("li", null, emptyState("No pod is like that", "Take back a filter to see more.")));
