@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from numawise.apps.scheduler.capacity import shape_pod
 from numawise.apps.simulate.explained_step import ExplainedStep, explained_step
@@ -22,13 +22,10 @@ from numawise.codec.web.scenario import (
     TraceGiven,
 )
 from numawise.errors import InputError, KubeletRefused
-from numawise.explain.case import admitted_node
-from numawise.explain.explain import explain
+from numawise.explain.tried import tried
 from numawise.inputs.spec import NodeInput, start_node
 from numawise.node.node import SimulatedNode
 from numawise.render.held_map import map_data, map_of_node, walk_devices
-from numawise.results.explanation import explanation_data, suggestion_data
-from numawise.results.forms_why import ExplanationForm, SuggestionForm
 from numawise.results.machine_map import MapForm
 from numawise.results.scenario import ComparedSides, FitsAnswer, ScenarioAnswer
 from numawise.results.why_page import TriedPage, WhyPage
@@ -36,6 +33,7 @@ from numawise.values import replace
 from numawise.web.desk import MAP, Desk, check_simulated
 from numawise.web.operations import POST, Asked, Operation, Reply
 from numawise.web.page_words import all_said_here, in_body
+from numawise.web.why_parts import explanation_said, tried_page
 
 STEPS, COMPARE = "steps", "$.compare"
 THIS, OTHER = "this kubelet", "the other one"
@@ -60,7 +58,7 @@ def why_step(desk: Desk, asked: Asked) -> WhyPage:
     body: StepWhyGiven = asked.body
     found, played, node = _explained(desk, body)
     return WhyPage(
-        explanation=cast("ExplanationForm", explanation_data(found.explanation)),
+        explanation=explanation_said(found.explanation),
         tries=len(found.proven),
         before=_map(played, node, found.before, body.width),
         after=_map(played, node, found.after, body.width) if found.after is not None else None,
@@ -72,18 +70,9 @@ def try_at_step(desk: Desk, asked: Asked) -> TriedPage:
     """What a suggestion for a pod of a scenario leads to."""
     body: StepTryGiven = asked.body
     found, played, node = _explained(desk, body)
-    if body.suggestion >= len(found.proven):
-        what = f"there is no suggestion {body.suggestion}: {len(found.proven)} can be tried"
-        raise InputError(what, field="$.suggestion", advice="ask why again, and choose one of its answer")
-    proven = found.proven[body.suggestion]
-    explanation = explain(proven.after, walk=True)
-    after = admitted_node(proven.after) or proven.after.node
-    return TriedPage(
-        suggestion=cast("SuggestionForm", suggestion_data(proven.suggestion)),
-        explanation=cast("ExplanationForm", explanation_data(explanation)),
-        after=_map(played, node, after, body.width, tuple(found.before.state.active)),
-        drawn=walk_devices(node.hardware, explanation),
-    )
+    one = tried(found.proven, body.suggestion, found.before)
+    after = _map(played, node, one.after, body.width, tuple(found.before.state.active))
+    return tried_page(one, after, node.hardware)
 
 
 def _explained(desk: Desk, body: StepWhyGiven) -> tuple[ExplainedStep, Played, NodeInput]:

@@ -25,8 +25,7 @@ from numawise.inputs.recognise import recognised
 from numawise.inputs.spec import NodeInput, NodeSpec
 from numawise.node.node import SimulatedNode
 from numawise.render.held_map import map_data, map_of_node, walk_devices
-from numawise.results.explanation import Explanation, explanation_data, suggestion_data
-from numawise.results.forms_why import ExplanationForm, KubeletLogForm, SuggestionForm
+from numawise.results.forms_why import KubeletLogForm
 from numawise.results.log_data import report_data
 from numawise.results.machine_map import MapForm
 from numawise.results.scenario import OpenedFile, OpenedNode, OpenedScenario
@@ -35,6 +34,7 @@ from numawise.values import dataclass, replace
 from numawise.web.desk import Desk, check_simulated
 from numawise.web.operations import POST, Asked, Operation
 from numawise.web.page_words import all_said_here
+from numawise.web.why_parts import explanation_said, tried_page
 
 TEXT_NAME = "pod.yaml"
 
@@ -62,7 +62,7 @@ def why(desk: Desk, asked: Asked) -> WhyPage:
         if given.pods and not _simulated(given.node):
             pasted = explain_pasted_objects(given.pods, given.node)
             if pasted is not None:
-                others = tuple(map(_explanation, pasted.found))
+                others = tuple(map(explanation_said, pasted.found))
                 return WhyPage(others=others, remarks=all_said_here((*given.remarks, *pasted.remarks)))
         found = choose_pod(check_simulated(given.node), given.pods, body.pod, body.number)
         return _page(given, found, body.width)
@@ -73,12 +73,7 @@ def try_it(desk: Desk, asked: Asked) -> TriedPage:
     body: WhyTried = asked.body
     with _simulated_files(desk, body) as given:
         tried = try_suggestion(given.node, given.pods, body.suggestion, body.pod, body.number)
-        return TriedPage(
-            suggestion=cast("SuggestionForm", suggestion_data(tried.suggestion)),
-            explanation=_explanation(tried.explanation) if tried.explanation is not None else None,
-            after=_map(given.node, tried.after, body.width, tried.before),
-            drawn=walk_devices(given.node.hardware, tried.explanation),
-        )
+        return tried_page(tried, _map(given.node, tried.after, body.width, tried.before), given.node.hardware)
 
 
 def scenario_of(desk: Desk, asked: Asked) -> OpenedScenario:
@@ -171,17 +166,13 @@ def _page(given: WhyFiles, found: ChosenPod, width: int) -> WhyPage:
     return WhyPage(
         pods=found.pods,
         chosen=found.chosen,
-        explanation=_explanation(explained.explanation),
+        explanation=explanation_said(explained.explanation),
         tries=found.tries,
         before=_map(given.node, before, width) if before is not None else None,
         after=_map(given.node, after, width, before) if after is not None else None,
         drawn=walk_devices(given.node.hardware, explained.explanation),
         remarks=all_said_here((*given.remarks, *found.remarks)),
     )
-
-
-def _explanation(found: Explanation) -> ExplanationForm:
-    return cast("ExplanationForm", explanation_data(replace(found, remarks=all_said_here(found.remarks))))
 
 
 def _map(source: NodeInput, node: SimulatedNode, width: int, before: SimulatedNode | None = None) -> MapForm:

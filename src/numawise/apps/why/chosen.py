@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from numawise.apps.why.nodes import ExplainedPod, PodQueue, node_after, node_of
 from numawise.errors import InputError, quoted
 from numawise.explain.case import admitted_node
-from numawise.explain.explain import explain
+from numawise.explain.tried import TriedSuggestion, check_suggestion, tried
 from numawise.inputs.pods import PodNamed
 from numawise.inputs.spec import NodeInput
 from numawise.node.node import SimulatedNode
 from numawise.request.defaults import RawPod
-from numawise.results.explanation import ADMITTED, NOT_STARTED, Explanation, Suggestion
+from numawise.results.explanation import ADMITTED, NOT_STARTED, Explanation
 from numawise.results.why_page import GIVEN, REFUSED, RUNNING, JudgedPod
 from numawise.values import dataclass
 
@@ -46,19 +46,6 @@ class ChosenPod:
         return len(self.explained.proven if resize is None else resize.proven)
 
 
-@dataclass(frozen=True, slots=True)
-class TriedSuggestion:
-    """What a suggestion leads to."""
-
-    suggestion: Suggestion
-    explanation: Explanation | None
-    """Of the pod, after the change; None: there is none, the kubelet alone starts."""
-    after: SimulatedNode
-    """The node then, with the pod."""
-    before: SimulatedNode | None = None
-    """The node as it was; None: its kubelet did not start."""
-
-
 def choose_pod(
     source: NodeInput, pods: Sequence[PodNamed], name: str = "", number: int | None = None
 ) -> ChosenPod:
@@ -75,9 +62,7 @@ def try_suggestion(
     """What a suggestion for that pod leads to (rule 3)."""
     found = choose_pod(source, pods, name, number)
     explanation = found.explained.explanation
-    if suggestion >= found.tries:
-        what = f"there is no suggestion {suggestion}: {found.tries} can be tried"
-        raise InputError(what, field="suggestion", advice="ask why again, and choose one of its answer")
+    check_suggestion(suggestion, found.tries)
     if explanation.verdict == NOT_STARTED:
         started = node_after(source, suggestion)
         then = _chosen(source, started, pods, name, number) if pods else None
@@ -92,12 +77,8 @@ def try_suggestion(
     if resize is not None:
         carried = resize.proven[suggestion]
         return TriedSuggestion(carried.suggestion, carried.explanation, carried.after, resize.before)
-    proven = found.explained.proven[suggestion]
-    after = admitted_node(proven.after)
-    explained = explain(proven.after, walk=True)
     case = found.explained.case
-    before = case.node if case is not None else None
-    return TriedSuggestion(proven.suggestion, explained, after or proven.after.node, before)
+    return tried(found.explained.proven, suggestion, case.node if case is not None else None)
 
 
 def pod_names(node: SimulatedNode, *others: RawPod) -> Mapping[str, str]:

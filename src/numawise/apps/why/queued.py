@@ -40,7 +40,7 @@ def queued_pod(
     node = node_of(source)
     if isinstance(node, Explanation):
         advice = "see what would help, and ask again with another configuration"
-        raise InputError(f"the kubelet would not start: {node.message}", field="$.node", advice=advice)
+        raise InputError(f"the kubelet would not start: {node.message}", field="node", advice=advice)
     queue = PodQueue(source, node, pods or pods_of(source))
     wanted = pod_number(queue.pods, name, number)
     if wanted is None:
