@@ -159,7 +159,7 @@ function merged(before, news) {
 }
 
 function sourceWords(source) {
-  const words = { cluster: "Live from", files: "From", example: "An example" }[source.kind] ?? "";
+  const words = { cluster: "Cluster at", files: "From", example: "An example" }[source.kind] ?? "";
   const time = source.read && h("time", { datetime: source.read }, `, as of ${source.read.replace("T", " ").replace("Z", " UTC")}`);
   return h("p", { class: "quiet-words source-words" }, words, source.kind !== "example" && [" ", h("strong", null, source.name)], source.kind === "files" && time);
 }
