@@ -45,7 +45,7 @@ def first_paint(browser: "Browser", machine: str, rounds: int) -> Iterator[tuple
         for _ in range(rounds + 1):
             context = browser.new_context(viewport={"width": 1280, "height": WIDTHS[1280]})
             context.add_init_script(SEEN)
-            page = watched(context, home).open("map")
+            page = watched(context.new_page(), home).open("map")
             page.wait_for_function("() => globalThis.seenAt")
             words: float = page.evaluate(
                 "() => performance.getEntriesByName('first-contentful-paint')[0].startTime"
@@ -76,7 +76,7 @@ def steps(browser: "Browser", rounds: int) -> Iterator[float]:
     """Milliseconds from the click until the next step of what-if is drawn, one pod after the other."""
     with serving(["--machine", LARGE]) as home:
         context = browser.new_context(viewport={"width": 1280, "height": WIDTHS[1280]})
-        page = watched(context, home).open("what-if")
+        page = watched(context.new_page(), home).open("what-if")
         page.wait_for_selector("main svg [data-cpus]")
         page.wait_for_selector(".what-fits li")
         for number in range(rounds):

@@ -145,6 +145,31 @@ def test_a_file_of_thousands_of_lines_is_a_handful_of_elements(served: Served, p
     assert page.locator(".listing *").count() < 200
 
 
+def test_of_hundreds_of_findings_those_in_sight_are_made_and_a_correction_keeps_the_place(
+    served: Served, page_at: PageAt
+) -> None:
+    page = opened(served, page_at)
+    pod = """apiVersion: v1
+kind: Pod
+metadata: {{name: pod-{0}}}
+spec:
+  containers:
+  - name: main
+    env: [{{name: OMP_NUM_THREADS, value: "64"}}]
+    resources: {{limits: {{cpu: "8", memory: 8Gi}}}}
+"""
+    drop(page, many__yaml="---\n".join(pod.format(number) for number in range(80)))
+    expect(page.locator(".finding")).to_have_count(80)
+    assert page.locator(".correction").count() < 80
+    page.get_by_role("complementary", name="All findings").get_by_role("button").nth(40).click()
+    card = page.locator(".finding").nth(40)
+    card.get_by_role("button", name="Apply").first.click()
+    expect(page.locator(".finding")).to_have_count(79)
+    after = page.locator(".finding").nth(40)  # the next one
+    expect(after).to_be_in_viewport()
+    expect(after.locator(".correction").first).to_be_visible()
+
+
 def test_text_is_pasted_and_edited(served: Served, page_at: PageAt) -> None:
     page = opened(served, page_at)
     page.get_by_role("button", name="Paste text").click()

@@ -4,7 +4,7 @@ import { announce, fill, h } from "../core/dom.js";
 import { download, dropZone, given } from "../core/files.js";
 import { badge, button, dialog, emptyState, field, notice, panel, problemNotice, select, tabs, viewHead } from "../core/ui.js";
 import { EXAMPLE } from "./check_example.js";
-import { KINDS, listing, WORDS } from "./check_listing.js";
+import { keptPlace, KINDS, listing, WORDS } from "./check_listing.js";
 import { planPanel } from "./check_plan.js";
 import { applied } from "./check_text.js";
 
@@ -62,7 +62,10 @@ function checkPanel(state, context) {
       const answer = await post("check", question, signal);
       if (fix) correct(answer);
       state.answer = answer;
+      const same = body.querySelector(".file-head h2")?.textContent === state.files[state.chosen].name;
+      const putBack = same ? keptPlace(body) : () => {};
       redraw();
+      putBack();
       waiting(false);
       const same = above && [...summary.querySelectorAll("button")].find((one) => one.textContent === above);
       if (inside) (same || body.querySelector(".listing"))?.focus({ preventScroll: true });
@@ -226,11 +229,13 @@ function draw(state, summary, body, { check, redraw, change }) {
   const names = h("div", { class: "tabs", role: "tablist", "aria-label": "Files" }, state.files.map((file, at) => fileTab(state, file, at, files[at], findings, redraw)));
   names.addEventListener("keydown", (event) => turn(event, state, redraw));
   const other = state.answer.elsewhere.map((number) => findings[number]).filter((finding) => state.shown.has(finding.severity));
+  const read = body.querySelector(".check-side")?.scrollTop ?? 0;
   fill(body, h("div", { class: "check-body" },
     h("section", { class: "panel", "aria-label": "The files" }, names, fileHead(state, files, change), shownFile(state, files, wanted, apply)),
     overviewOf(state, files, wanted, other, redraw)));
+  if (read) body.querySelector(".check-side").scrollTop = read;
   const tab = names.children[state.chosen]; // in sight, without moving the page
-  if (tab.offsetLeft + tab.offsetWidth > names.offsetLeft + names.clientWidth) names.scrollLeft = tab.offsetLeft - names.offsetLeft;
+  if (state.files.length > 1 && tab.offsetLeft + tab.offsetWidth > names.offsetLeft + names.clientWidth) names.scrollLeft = tab.offsetLeft - names.offsetLeft;
 }
 
 function steps(state, check) {

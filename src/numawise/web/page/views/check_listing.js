@@ -1,6 +1,6 @@
 // A file as an editor shows it, with findings below the lines they are about. Runs of lines without findings are two
 // blocks of text each, so that thousands of lines are a handful of elements.
-import { h } from "../core/dom.js";
+import { add, h } from "../core/dom.js";
 import { badge, button, codeBlock, copyButton } from "../core/ui.js";
 import { changes, linesOf, offset } from "./check_text.js";
 
@@ -26,18 +26,46 @@ export function listing(file, findings, onApply, textOf) {
     const line = finding.line && finding.line <= lines.length ? finding.line : 0;
     at.set(line, [...(at.get(line) ?? []), finding]);
   }
-  const parts = (at.get(0) ?? []).map((finding) => card(finding, textOf, onApply));
+  const later = findings.length > MANY ? whenNear() : null;
+  const cards = (line) => (at.get(line) ?? []).map((finding) => card(finding, textOf, onApply, later));
+  const parts = cards(0);
   let from = 1;
   for (const line of [...at.keys()].filter(Boolean).sort((a, b) => a - b)) {
     parts.push(...runs(lines, from, line - 1, digits));
     parts.push(flagged(lines[line - 1], line, at.get(line), digits));
-    parts.push(...at.get(line).map((finding) => card(finding, textOf, onApply)));
+    parts.push(...cards(line));
     from = line + 1;
   }
   parts.push(...runs(lines, from, lines.length, digits));
-  if (findings.length > MANY) for (const part of parts) if (part.classList.contains("finding")) part.classList.add("finding-far");
   const label = `${file.name}, ${lines.length} lines, ${findings.length} findings`;
   return h("div", { class: "listing", role: "region", "aria-label": label, tabindex: "0" }, parts);
+}
+
+/** Where the first line with findings that is in sight stands: what it returns puts that line, or the next, back there. */
+export function keptPlace(body) {
+  const rows = () => [...body.querySelectorAll("[data-line]")];
+  const top = (row) => row.getBoundingClientRect().top;
+  const first = scrollY && rows().find((row) => top(row) > 0);
+  if (!first) return () => {};
+  const [line, before] = [Number(first.dataset.line), top(first)];
+  return function putBack(frames = 3) {
+    const same = rows().find((row) => Number(row.dataset.line) >= line);
+    if (same) scrollBy({ top: top(same) - before, behavior: "instant" });
+    if (frames) requestAnimationFrame(() => putBack(frames - 1)); // what comes into sight gets its true height
+  };
+}
+
+/** Makes what belongs to a card once that is about to be seen: of hundreds, few ever are. */
+function whenNear() {
+  const makers = new WeakMap();
+  const watcher = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen) {
+      if (!isIntersecting) continue;
+      watcher.unobserve(target);
+      makers.get(target)();
+    }
+  }, { rootMargin: "100% 0px" });
+  return (element, make) => (makers.set(element, make), watcher.observe(element));
 }
 
 function* runs(lines, first, last, digits) {
@@ -76,7 +104,7 @@ function flagged(line, number, findings, digits) {
 }
 
 /** A finding in full, with the ways to mend it. */
-function card(finding, textOf, onApply) {
+function card(finding, textOf, onApply, later) {
   const where = finding.line ? `line ${finding.line}` : finding.file || "";
   const label = `${WORDS[finding.severity]} ${finding.code}${where && `, ${where}`}`;
   const ways = finding.corrections ?? [];
@@ -86,8 +114,12 @@ function card(finding, textOf, onApply) {
     finding.kubelet && h("p", { class: "finding-kubelet" }, "The kubelet would say: ", h("q", null, finding.kubelet)),
     h("dl", { class: "facts" }, finding.why && [h("dt", null, "Why"), h("dd", null, finding.why)], finding.fix && [h("dt", null, "Fix"), h("dd", null, finding.fix)]),
     finding.manifest && h("div", { class: "stack-small" }, codeBlock(finding.manifest, "An object to paste"), h("div", { class: "row" }, copyButton(finding.manifest))));
-  const mends = ways.length ? h("div", { class: "corrections" }, ways.map((way, at) => correction(finding, way, textOf, onApply, ways.length > 1 && !ways[0].certain ? at + 1 : 0))) : null;
-  return h("article", { class: `finding finding-${finding.severity}`, "data-finding": finding.number, "aria-label": label, tabindex: "-1" }, said, mends);
+  const mends = ways.length ? h("div", { class: "corrections" }) : null;
+  const element = h("article", { class: `finding finding-${finding.severity} ${later ? "finding-far" : ""}`.trim(), "data-finding": finding.number, "aria-label": label, tabindex: "-1" }, said, mends);
+  const make = () => add(mends, ways.map((way, at) => correction(finding, way, textOf, onApply, ways.length > 1 && !ways[0].certain ? at + 1 : 0)));
+  if (mends && later) later(element, make);
+  else if (mends) make();
+  return element;
 }
 
 function correction(finding, way, textOf, onApply, choice) {

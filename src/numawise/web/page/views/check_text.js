@@ -44,7 +44,7 @@ export function applied(text, edits) {
  * @returns {{line: number, removed: string[], added: string[]}[]}
  */
 export function changes(text, edits, most = 12) {
-  const before = text.split("\n");
+  const before = split(text);
   return edits.map((edit) => {
     const first = before[edit.startLine - 1];
     const last = before[edit.endLine - 1];
@@ -63,6 +63,13 @@ export function changes(text, edits, most = 12) {
     }
     return { line, removed: shortened(removed, most), added: shortened(added, most) };
   });
+}
+
+let known = { text: "", lines: [""] };
+/** The lines of a text that is asked about again and again. */
+function split(text) {
+  if (known.text !== text) known = { text, lines: text.split("\n") };
+  return known.lines;
 }
 
 const LONGEST = 400;
