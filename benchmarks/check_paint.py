@@ -2,9 +2,9 @@
 
     python -m benchmarks.check_paint [--rounds 5]
 
-The file has 2,000 lines of pods and some 300 findings.  Times are the browser's own, from the drop, the key or the
-click to the frame after it was drawn, the server beside it on the same cores; of scrolling, those between frames.
-Needs Chromium.
+The file has 2,000 lines of pods and some 300 findings.  Times are the browser's own, from the drop, the key
+or the click to the frame after it was drawn, the server beside it on the same cores; of scrolling, those
+between frames.  Needs Chromium.
 """
 
 import argparse

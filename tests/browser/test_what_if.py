@@ -1,7 +1,9 @@
 """What if, in the browser: steps that are added, undone, compared and shared; a configuration as form and text."""
 
+import base64
 import json
 import re
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +31,20 @@ def opened(home: str, page_at: PageAt, *words: str, **options: object) -> "Page"
     expect(page.locator(".what-map svg").first).to_be_visible()
     expect(page.locator(".what-fits li").first).to_be_visible()
     return page
+
+
+DROP = """files => {
+  const given = new DataTransfer();
+  for (const {name, text} of files) given.items.add(new File([text], name));
+  document.querySelector("#view").dispatchEvent(new DragEvent("drop", {dataTransfer: given, bubbles: true}));
+}"""
+
+
+def word(value: object) -> str:
+    """What a link has of a scenario."""
+    packed = zlib.compressobj(9, zlib.DEFLATED, -15)
+    content = packed.compress(json.dumps(value).encode()) + packed.flush()
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def verdicts(page: "Page") -> list[str]:
@@ -175,6 +191,20 @@ def test_a_link_opens_the_same_scenario_at_another_server(home: str, served: Ser
     other.goto(other.url.split("?")[0] + "?s=abcdef")
     expect(other.locator(".notice-no").first).to_contain_text("the link is damaged")
     expect(other.locator(".what-step")).to_have_count(8)  # what was there is not lost
+    newer = word({"apiVersion": "numawise.dev/v2", "node": {"machine": "1c"}, "steps": []})
+    other.goto(other.url.split("?")[0] + f"?s={newer}")
+    expect(other.locator(".notice-no").first).to_contain_text("the scenario is of version numawise.dev/v2")
+    expect(other.locator(".what-step")).to_have_count(8)
+    two = [{"name": f"{name}.yaml", "text": "kind: KubeletConfiguration"} for name in "ab"]
+    other.evaluate(DROP, two)
+    expect(other.locator(".what-time .notice-no")).to_contain_text(
+        "a.yaml, b.yaml are 2 kubelet configurations"
+    )
+    other.evaluate(
+        DROP, [{"name": "s.json", "text": '{"kind": "Scenario", "node": {"gpu": 1}, "steps": []}'}]
+    )
+    expect(other.locator(".what-time .notice-no")).to_contain_text("what is not known here: node.gpu")
+    expect(other.locator(".what-step")).to_have_count(8)
 
 
 def test_file_and_trace(home: str, page_at: PageAt, tmp_path: Path) -> None:

@@ -267,6 +267,21 @@ def test_a_node_as_it_publishes_itself_is_dropped_beside_a_pod(page: Page) -> No
     assert "single-numa-node" in found["explanation"]["policy"]
 
 
+def test_what_is_dropped_takes_the_place_of_what_is_served() -> None:
+    page = Page(named(str(EIGHT / "machine.yaml"), kubelet_config=(str(EIGHT / "kubelet.yaml"),)))
+    pod = (EIGHT / "pods" / "05-affinity-check.yaml").read_text()
+    refused = file(EIGHT / "kubelet-refused.yaml")
+    try:
+        assert asked(page, text=pod)["explanation"]["verdict"] == "admitted"
+        assert asked(page, text=pod, files=[refused])["explanation"]["verdict"] == "not started"
+        problem = page.post("why", {"text": pod, "files": [refused, file(EIGHT / "kubelet.yaml")]}).problem
+        assert problem["detail"] == (
+            "kubelet-refused.yaml and kubelet.yaml are kubelet configurations, and a node has one"
+        )
+    finally:
+        page.close()
+
+
 # --- used wrongly --------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ Rules kept here:
    node.
 2. The node that is served is read anew when its files have changed.
 3. Nothing that a client names is looked up in the file system of this host.
+4. What is dropped takes the place of the same part of the node that is served.
 """
 
 import hashlib
@@ -153,6 +154,7 @@ class Desk:
             files.append(FileGiven(name="kubelet.yaml", text=given.config))
         kept = self.dropped.keep(files, f"{field}.files") if files else None
         if kept is not None:
+            spec = _without(spec, recognised(NodeSpec(), kept.paths).node)
             known = recognised(spec, kept.paths)
             if known.unclear:
                 raise InputError(known.unclear[0], field=f"{field}.files", advice="drop one of them")
@@ -164,6 +166,10 @@ class Desk:
                     advice="drop a machine, a configuration, state files or a bundle",
                 )
             spec = known.node
+            if isinstance(spec.kubelet_config, tuple) and len(spec.kubelet_config) > 1:
+                both = " and ".join(map(str, spec.kubelet_config[:2]))
+                what = f"{both} are kubelet configurations, and a node has one"
+                raise InputError(what, field=f"{field}.files", advice="drop one of them")
         return _Kept(read_node(spec), tuple(one for one in (kept, gathered) if one is not None))
 
     def _gathered(self) -> KeptFiles | None:
@@ -172,6 +178,15 @@ class Desk:
             return None
         bundle = collect(replace(self.served.kubelet, keep_names=True))
         return self.dropped.keep_bytes([("this-host.tar.gz", bundle.data)])
+
+
+def _without(spec: NodeSpec, dropped: NodeSpec) -> NodeSpec:
+    """A node without those parts that dropped files have: they take their place (rule 4)."""
+    if dropped.kubelet_config or dropped.kubelet_flags:
+        spec = replace(spec, kubelet_config=(), config_dir="", kubelet_flags="")
+    if dropped.state:
+        spec = replace(spec, state=NodeSpec().state)
+    return spec
 
 
 def check_simulated(node: NodeInput) -> NodeInput:

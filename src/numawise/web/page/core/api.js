@@ -20,7 +20,9 @@ export class Problem extends Error {
   /** Where it is wrong, in words; "" where that is not known. */
   get place() {
     if (this.file) return this.line ? `${this.file}:${this.line}` : this.file;
-    return this.field;
+    const [, step] = /^\$\.steps\[(\d+)\]/.exec(this.field) ?? [];
+    if (step !== undefined) return `step ${Number(step) + 1}`;
+    return this.field.startsWith("$") ? "" : this.field; // nobody on a page sees the body of a request
   }
 }
 

@@ -89,6 +89,9 @@ export function given({ name, text, base64 }) {
   return text !== undefined ? { name, text } : { name, base64 };
 }
 
+/** Whether a file is a kubelet configuration. */
+export const isConfig = (file) => /^\s*["']?kind["']?:\s*["']?KubeletConfiguration\b|"kind":\s*"KubeletConfiguration"/m.test(file.text ?? "");
+
 /** Let the browser save a text as a file. */
 export function download(name, text, media = "text/plain") {
   const link = h("a", { href: URL.createObjectURL(new Blob([text], { type: media })), download: name });

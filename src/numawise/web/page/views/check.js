@@ -73,7 +73,7 @@ function checkPanel(state, context) {
     } catch (error) {
       if (isAbort(error)) return;
       state.answer = null;
-      fill(summary);
+      fill(summary, steps(state, check));
       fill(body, problemNotice(error));
       waiting(false);
     }

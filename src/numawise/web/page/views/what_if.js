@@ -1,7 +1,7 @@
 // What if: a machine, a kubelet, and pods that come and go. The server plays; what is changed here can be undone.
 import { isAbort, post, Problem } from "../core/api.js";
 import { add, announce, fill, h } from "../core/dom.js";
-import { acceptDrops, readFiles } from "../core/files.js";
+import { acceptDrops, isConfig, readFiles } from "../core/files.js";
 import { explanationView } from "../core/explanation.js";
 import { holderMark, pictureView } from "../core/picture.js";
 import { rewrite } from "../core/router.js";
@@ -10,7 +10,7 @@ import { comparePanel, marksOf } from "../what_if/compare.js";
 import { configEditor } from "../what_if/config_editor.js";
 import { BASIC, example, REFUSED } from "../what_if/example.js";
 import { fitsPanel } from "../what_if/fits.js";
-import { isConfig, machineChoice } from "../what_if/machine_choice.js";
+import { machineChoice } from "../what_if/machine_choice.js";
 import { nextStep } from "../what_if/next_step.js";
 import { outcome } from "../what_if/outcome.js";
 import { openDialog, shareDialog } from "../what_if/share.js";
@@ -80,6 +80,7 @@ function build(root, { overview }, messages, store) {
   let machine = /** @type {any} */ (null);
   let answer = /** @type {any} */ (null);
   let ended = false;
+  let address = location.hash;
   let controller = new AbortController();
   const edit = button("Edit the configuration", () => toggleEditor(), { small: true, "aria-expanded": "false" });
   const editing = panel("Kubelet configuration", editor.element, { actions: [button("Suggest one for this machine", () => suggest(store.now.node, (config) => change("suggested configuration", withNode({ config }))), { small: true }), button("Close", () => toggleEditor(false), { small: true, kind: "quiet" })], class: "what-editing" });
@@ -279,7 +280,9 @@ function build(root, { overview }, messages, store) {
     if (now !== store.now || at !== store.at) return;
     left = { store, word };
     keepText(word ? "" : fileText(now, at));
-    if (location.hash.startsWith("#/what-if")) rewrite({ s: word });
+    if (ended || location.hash !== address) return; // somebody goes elsewhere
+    rewrite({ s: word });
+    address = location.hash;
   }
 
   function toggleEditor(open = editing.hidden) {
@@ -327,8 +330,8 @@ function build(root, { overview }, messages, store) {
     const whole = files.find((file) => /"kind":\s*"Scenario"/.test(file.text ?? ""));
     if (whole && files.length > 1) throw new Problem({ detail: `${whole.name} is a whole scenario`, advice: "drop it alone" });
     if (whole) return opening(readFile(whole.text));
-    const strange = files.find((file) => file.text === undefined);
-    if (strange) throw new Problem({ detail: `${strange.name} is no text: neither a scenario, a kubelet configuration nor pods`, advice: "a bundle or a machine is chosen under Node, as “From files…”" });
+    const strange = files.find((file) => file.text === undefined || (file.text.trim() && !/\bkind\b/.test(file.text)));
+    if (strange) throw new Problem({ detail: `${strange.name} is neither a scenario, a kubelet configuration nor pods`, advice: "machines, bundles and state files are given under Node, “From files…”" });
     const configs = files.filter(isConfig);
     if (configs.length > 1) throw new Problem({ detail: `${names(configs)} are ${configs.length} kubelet configurations, and a node has one`, advice: "drop one of them; the other can be put beside it under “Compare with”" });
     const pods = files.filter((file) => !configs.includes(file));

@@ -2,7 +2,7 @@
 import { isAbort, post } from "../core/api.js";
 import { announce, fill, h } from "../core/dom.js";
 import { explanationView, verdictBadge } from "../core/explanation.js";
-import { acceptDrops, given, readFiles } from "../core/files.js";
+import { acceptDrops, given, isConfig, readFiles } from "../core/files.js";
 import { badge, button, facts, field, notice, panel, problemNotice, select, viewHead } from "../core/ui.js";
 import { EXAMPLES } from "../core/why_examples.js";
 
@@ -59,7 +59,10 @@ export default {
       try {
         const files = await readFiles(list);
         chooser.value = "";
-        if (files.length) start({ ...nothing(), node: question.example ? {} : question.node, files: merged(question.example ? [] : question.files, files) });
+        const { config, ...rest } = question.example ? {} : question.node;
+        const node = config && !files.some(isConfig) ? { ...rest, config } : rest;
+        const before = question.example ? nothing() : question;
+        if (files.length) start({ ...nothing(), node, text: before.text, files: merged(before.files, files) });
       } catch (error) {
         fill(problems, problemNotice(error));
       }

@@ -1,11 +1,8 @@
 // Which machine: the node that is served, one of the catalogue, words, or files.
 import { get } from "../core/api.js";
 import { fill, h } from "../core/dom.js";
-import { dropZone, given } from "../core/files.js";
+import { dropZone, given, isConfig } from "../core/files.js";
 import { button, field, select } from "../core/ui.js";
-
-/** Whether a file is a kubelet configuration. */
-export const isConfig = (file) => /^\s*["']?kind["']?:\s*["']?KubeletConfiguration\b/m.test(file.text ?? "") || /"kind":\s*"KubeletConfiguration"/.test(file.text ?? "");
 
 const WORDS = "2s 4n 64c 2t 8gpu nvlink 1t";
 
