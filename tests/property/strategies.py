@@ -20,7 +20,7 @@ from tests.unit.build import MI, even, machine, pod
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
-TIMES = float(os.environ.get("LAWS", "0.5"))
+TIMES = float(os.environ.get("LAWS", "0.33"))
 """How many times as many examples are tried; ``LAWS=10 scripts/test -m property`` tries many."""
 
 

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from numawise.codec.document import Document, read_documents
@@ -17,6 +17,7 @@ from numawise.errors import InputError
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.machine.preference import PREFERENCES, LinkedGpus, Preference
 from numawise.request.defaults import RawPod
+from tests.property.strategies import laws
 
 SCALARS = st.one_of(
     st.none(),
@@ -148,7 +149,7 @@ def test_json_is_read_as_itself(value: Any) -> None:
     assert [document.value for document in read_documents(text, "f")] == [{"value": value}]
 
 
-@settings(max_examples=300)
+@laws(300)
 @given(damaged(POD, JOB, {"kind": "List", "items": [POD, JOB]}))
 def test_damaged_pods(value: Any) -> None:
     read_all(json.dumps(value))
@@ -158,7 +159,7 @@ def test_damaged_pods(value: Any) -> None:
         check(error)
 
 
-@settings(max_examples=300)
+@laws(300)
 @given(damaged(MACHINE))
 def test_damaged_machines_are_refused_by_both_or_read_the_same(value: Any) -> None:
     read_all(json.dumps(value))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from numawise.codec.hardware import lscpu, lspci, numactl, nvidia_list, nvidia_topo, rocm_topo
@@ -12,6 +12,7 @@ from numawise.codec.hardware.matrix.affinity import replay
 from numawise.codec.hardware.recognise import READERS, recognise, split
 from numawise.errors import InputError
 from numawise.machine.hardware import Hardware, Matrix
+from tests.property.strategies import laws
 
 TEXTS = Path(__file__).parent.parent / "machines" / "data" / "texts"
 MODULES = (nvidia_topo, nvidia_list, rocm_topo, numactl, lscpu, lspci)
@@ -74,7 +75,7 @@ def damages(draw: st.DrawFn, text: str) -> str:
 @example(text="available: " + "9" * 5000 + " nodes (0)")
 @example(text="{" * 5000)
 @example(text='{"cpus": ' * 2000)
-@settings(max_examples=300, deadline=None)
+@laws(300)
 def test_any_text_is_read_or_refused(text: str) -> None:
     for module in MODULES:
         result(module.read, text)
@@ -86,7 +87,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 @pytest.mark.parametrize("name", PRINTS)
 @given(data=st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@laws(150)
 def test_damaged_print_is_read_or_refused(name: str, data: st.DataObject) -> None:
     text = data.draw(damages(PRINTS[name]))
     result(READERS[name], text)
@@ -151,7 +152,7 @@ DRESSES: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("dress", DRESSES)
 @given(printed=matrices())
-@settings(max_examples=40, deadline=None)
+@laws(40)
 def test_matrix_in_any_dress(dress: str, printed: tuple[Square, dict[str, Affinity], str]) -> None:
     links, near, text = printed
     found = nvidia_topo.read("\n".join(map(DRESSES[dress], text.split("\n"))), "file")
@@ -161,7 +162,7 @@ def test_matrix_in_any_dress(dress: str, printed: tuple[Square, dict[str, Affini
 
 
 @given(printed=matrices(), width=st.integers(30, 160))
-@settings(max_examples=150, deadline=None)
+@laws(150)
 def test_terminal_that_swallows_tabs(printed: tuple[Square, dict[str, Affinity], str], width: int) -> None:
     """Links are whole; affinities are right or not known."""
     links, near, text = printed
@@ -177,7 +178,7 @@ def test_terminal_that_swallows_tabs(printed: tuple[Square, dict[str, Affinity],
 
 
 @given(printed=matrices(), data=st.data())
-@settings(max_examples=150, deadline=None)
+@laws(150)
 def test_lost_lines_take_links_away(
     printed: tuple[Square, dict[str, Affinity], str], data: st.DataObject
 ) -> None:
@@ -194,7 +195,7 @@ def test_lost_lines_take_links_away(
 
 
 @given(printed=matrices(), data=st.data())
-@settings(max_examples=150, deadline=None)
+@laws(150)
 def test_text_that_breaks_off(printed: tuple[Square, dict[str, Affinity], str], data: st.DataObject) -> None:
     links, _, text = printed
     text = data.draw(st.sampled_from([text, text.expandtabs(8)]))
