@@ -132,7 +132,7 @@ class BoxView {
       { title: "For", number: true, cell: (hold) => [since(hold.since), hold.until === null ? null : h("span", { "data-until": hold.until })] },
       { title: "Command", cell: (hold) => h("code", { class: "box-command", title: hold.command.join(" ") }, hold.command.join(" ")) },
     ];
-    if (own.size) columns.push({ title: "End", cell: (hold) => (own.has(hold.id) ? button("Release …", () => this.release(hold), { small: true, "aria-label": `Release ${hold.name}` }) : quiet("not yours")) });
+    if (own.size) columns.push({ title: "End", cell: (hold) => (own.has(hold.id) ? button("Release…", () => this.release(hold), { small: true, "aria-label": `Release ${hold.name}` }) : quiet("not yours")) });
     return panel("Jobs", table({ columns, rows: holds }), { wide: true, class: own.size ? "box-actions" : "" });
   }
 
@@ -165,7 +165,7 @@ class BoxView {
       { title: "State", cell: (waiter) => badge(waiter.state === "waiting" ? "info" : "warn", waiter.state) },
       { title: "For", cell: (waiter) => [waiter.missing ?? "about to start", waiter.holders.length ? quiet(` held by ${waiter.holders.map((id) => names.get(id) ?? id).join(", ")}`) : null] },
     ];
-    if (own.size) columns.push({ title: "End", cell: (waiter) => (own.has(waiter.id) ? button("Cancel …", () => this.cancel(waiter), { small: true, "aria-label": `Cancel ${waiter.id}` }) : quiet("not yours")) });
+    if (own.size) columns.push({ title: "End", cell: (waiter) => (own.has(waiter.id) ? button("Cancel…", () => this.cancel(waiter), { small: true, "aria-label": `Cancel ${waiter.id}` }) : quiet("not yours")) });
     return panel("In line", table({ columns, rows: box.waiting }), { wide: true, class: own.size ? "box-actions" : "" });
   }
 
