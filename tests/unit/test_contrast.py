@@ -86,12 +86,16 @@ def test_marks_of_holders_are_readable(where: Callable[[str], Drawn], theme: str
     low = {}
     for number, colour in enumerate(holds):
         assert css[f".core.hold-{number}>rect"] == css[f"rect.hold-{number}"] == colour
-        for text in (f".core.hold-{number}>text", f"rect.hold-{number}+text"):
+        for text in (f".core.hold-{number}>text", f".entry>rect.hold-{number}+text"):
             low[text] = contrast(css[text], colour)
         for below in ("l3", "numa"):
             low[f"part {number} on {below}"] = contrast(
                 css[".core.part>text"], thinned(colour, colours[below], thin)
             )
+    beside = [name for name in css if name.endswith("+text")]
+    assert all(
+        name.startswith(".entry>") for name in beside
+    )  # a bar of memory has the name of its NUMA node beside it
     low["mixed"] = contrast(css[".core.hold-mixed>text"], css[".core.hold-mixed>rect"])
     if where is drawn_in_page:
         low["system"] = contrast(css[".core.system>text"], css[".core.system>rect"])

@@ -216,7 +216,7 @@ def _colours(of: dict[str, str], holds: tuple[str, ...]) -> str:
     rules += [rule(f".{name}>rect,rect.{name}", name, "page") for name in SHADES]
     for i, colour in enumerate(holds):
         rules.append(f".core.hold-{i}>rect,rect.hold-{i}{{fill:{colour};stroke:{of['ink']}}}")
-        rules.append(f".core.hold-{i}>text,rect.hold-{i}+text{{fill:{ON_HOLDS}}}")
+        rules.append(f".core.hold-{i}>text,.{ENTRY}>rect.hold-{i}+text{{fill:{ON_HOLDS}}}")
     rules.append(f".core.part>text{{fill:{of['ink']}}}")  # the colour is thinned over what is below
     rules.append(f".core.hold-mixed>rect{{fill:{of['quiet']}}}.core.hold-mixed>text{{fill:{of['page']}}}")
     return "".join(rules)

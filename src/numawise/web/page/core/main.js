@@ -67,7 +67,7 @@ async function show() {
   unmount = () => {};
   failed = false;
   try {
-    const module = await import(view[2]).catch(unreached);
+    const module = await import(view[2]).catch((error) => (error instanceof SyntaxError ? Promise.reject(error) : unreached()));
     if (mine !== turn) return;
     fill(root);
     document.title = `${module.default.title} · numawise`;

@@ -67,8 +67,8 @@ function checkPanel(state, context) {
       redraw();
       putBack();
       waiting(false);
-      const same = above && [...summary.querySelectorAll("button")].find((one) => one.textContent === above);
-      if (inside) (same || body.querySelector(".listing"))?.focus({ preventScroll: true });
+      const again = above && [...summary.querySelectorAll("button")].find((one) => one.textContent === above);
+      if (inside) (again || body.querySelector(".listing"))?.focus({ preventScroll: true });
       announce(sentence(answer.report));
     } catch (error) {
       if (isAbort(error)) return;
