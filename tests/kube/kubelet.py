@@ -140,7 +140,9 @@ class Kubelet:
 
     async def forget(self, name: str) -> None:
         """Stop watching a resource."""
-        watched = self.resources.pop(name)
+        await self.end(self.resources.pop(name))
+
+    async def end(self, watched: Watched) -> None:
         if watched.task is not None:
             watched.task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -153,12 +155,13 @@ class Kubelet:
         if self.refusal:
             raise GRPCError(Status.UNKNOWN, self.refusal)
         assert text(message, 1) == "v1beta1"
-        if name in self.resources:
-            await self.forget(name)
+        before = self.resources.get(name)
         channel = Channel(path=str(self.folder / text(message, 2)), codec=Bytes())
         watched = Watched(text(message, 2), parts(message.get(4, [b""])[0]), channel)
-        self.resources[name] = watched
+        self.resources[name] = watched  # in one step: a resource that registers again was never gone
         self.registrations.append(name)
+        if before is not None:
+            await self.end(before)
         if self.watches:
             watched.task = asyncio.create_task(self.watch(watched))
         await stream.send_message(b"")

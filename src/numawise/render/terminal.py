@@ -65,6 +65,9 @@ class Printer(io.TextIOBase):
         if self.stream is not None and not self.stream.closed and not self.broken:
             self._try(lambda stream: stream.flush())
 
+    def close(self) -> None:
+        """Nothing, not even at the end of this object: the stream is not ours, and may have ended before."""
+
     def _try(self, act: Callable[[IO[str]], object]) -> None:
         if self.stream is None:
             self._failed(OSError(errno.EBADF, "it is closed"))

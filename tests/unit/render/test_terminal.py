@@ -1,5 +1,6 @@
 """What reaches a stream: text cannot steer it, our own styles can, and what goes wrong is one sentence."""
 
+import gc
 import io
 import os
 import sys
@@ -54,6 +55,16 @@ def test_output_that_cannot_be_written(stream: io.StringIO | None) -> None:
     unheard = Printer(stream, "standard error")
     assert unheard.write("x") == 1
     unheard.flush()
+
+
+def test_a_printer_that_goes_after_its_stream_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = io.TextIOWrapper(io.BytesIO())
+    printer = Printer(stream, "it")
+    stream.detach()
+    printer.close()
+    del printer
+    gc.collect()
+    assert capsys.readouterr() == ("", "")
 
 
 def test_both_streams_are_replaced_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
