@@ -7,6 +7,7 @@ so that is done once.  Requests and answers are lines of JSON:
 """
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -76,6 +77,7 @@ def child(uid: int, words: list[str], environment: dict[str, str], files: list[s
 
 def serve(mount: list[str]) -> int:
     import_all()
+    gc.freeze()  # none of it goes, so that no command looks at it again
     if mount and not mounted(*mount):
         return 77
     ended: dict[int, int] = {}
