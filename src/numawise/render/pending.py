@@ -20,7 +20,8 @@ def pending_answer(answer: ClusterAnswer, *, template: bool = False) -> str:
         would = "would" if answer.gates or template else "would by now"
         return f"{start}{join}{named(answer.able)} {would} let it in{_of(answer)}"
     if answer.never:
-        return f"{start}{join}it can never be admitted as the nodes are: none of {nodes} could, even idle"
+        none = "the one node could not" if answer.nodes == 1 else f"none of {nodes} could"
+        return f"{start}{join}it can never be admitted as the nodes are: {none}, even idle"
     if answer.open:
         rest = answer.nodes - len(answer.open)
         others = "; the other node would not" if rest == 1 else f"; none of the other {rest} would"
@@ -28,7 +29,8 @@ def pending_answer(answer: ClusterAnswer, *, template: bool = False) -> str:
         if len(answer.open) > 1:
             told = told.replace("publishes", "publish")
         return f"{start}{join}{told}{others if rest else ''}"
-    return f"{start}{join}none of {nodes} would let it in now"
+    none = "the one node would not" if answer.nodes == 1 else f"none of {nodes} would"
+    return f"{start}{join}{none} let it in now"
 
 
 def _of(answer: ClusterAnswer) -> str:
