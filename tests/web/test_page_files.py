@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from numawise.web.page_files import page_files, without_comments
+from numawise.web.page_files import as_sent, page_files
 
 FILES = page_files()
 TEXTS = {name: file.content.decode() for name, file in FILES.items()}
@@ -50,8 +50,12 @@ def test_every_file_that_another_names_is_there() -> None:
     assert "core/dom.js" in named
 
 
-def test_comments_on_lines_of_their_own_are_not_sent() -> None:
-    script = b"// one\n  /** two\n   * more */\nconst a = 1; // stays\nconst b = '/* stays */';\n  // three\n"
-    assert without_comments("x.js", script) == b"\n\n\nconst a = 1; // stays\nconst b = '/* stays */';\n\n"
-    assert without_comments("x.css", b"/* one */\na { b: c }\n") == b"\na { b: c }\n"
-    assert without_comments("x.svg", b"<!-- a -->") == b"<!-- a -->"
+def test_comments_on_lines_of_their_own_and_indentation_are_not_sent() -> None:
+    script = (
+        b"// one\n  /** two\n   * more */\n  const a = 1; // stays\nconst b = '/* stays */';\n  // three\n"
+    )
+    assert as_sent("x.js", script) == b"\n\n\nconst a = 1; // stays\nconst b = '/* stays */';\n\n"
+    text = b"  const a = `one\n    two`;\n"
+    assert as_sent("x.js", text) == text
+    assert as_sent("x.css", b"/* one */\na {\n  b: c\n}\n") == b"\na {\nb: c\n}\n"
+    assert as_sent("x.svg", b"<!-- a -->") == b"<!-- a -->"

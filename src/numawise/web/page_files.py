@@ -3,7 +3,8 @@
 Rules kept here:
 
 1. What is asked for is looked up among these names; no path of the file system is made from a request.
-2. Comments that have lines of their own are not sent; the lines stay, so that numbers in messages are right.
+2. Neither comments that have lines of their own nor indentation are sent; the lines stay, so that their
+   numbers in messages are right.  A script with a text over several lines keeps its indentation.
 """
 
 import hashlib
@@ -26,6 +27,8 @@ COMMENTS = {
     ".js": re.compile(rb"^[ ]*(?://[^\n]*|/\*(?:(?!\*/).)*\*/)$", re.MULTILINE | re.DOTALL),
     ".css": re.compile(rb"^[ ]*/\*(?:(?!\*/).)*\*/$", re.MULTILINE | re.DOTALL),
 }
+INDENTED = re.compile(rb"^[ ]+", re.MULTILINE)
+TEXT = b"`"
 """Rule 2."""
 
 
@@ -52,16 +55,19 @@ def _below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
         if member.is_dir():
             files += _below(member, f"{name}/")
         elif _suffix(name) in MEDIA:
-            files.append((name, without_comments(name, member.read_bytes())))
+            files.append((name, as_sent(name, member.read_bytes())))
     return files
 
 
-def without_comments(name: str, content: bytes) -> bytes:
+def as_sent(name: str, content: bytes) -> bytes:
     """A file as it is sent (rule 2)."""
     comments = COMMENTS.get(_suffix(name))
     if comments is None:
         return content
-    return comments.sub(lambda found: b"\n" * found[0].count(b"\n"), content)
+    short = comments.sub(lambda found: b"\n" * found[0].count(b"\n"), content)
+    if any(line.count(TEXT) % 2 for line in short.split(b"\n")):
+        return short
+    return INDENTED.sub(b"", short)
 
 
 def page_file(name: str, content: bytes) -> PageFile:
