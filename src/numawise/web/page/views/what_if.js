@@ -177,8 +177,8 @@ function build(root, { overview }, messages, store) {
     const wanted = Math.max(0, Math.min(at, store.now.steps.length));
     try {
       answer = await ask(store.now, wanted);
+      if (store.at !== answer.at) fill(wrong); // another width says nothing about what was wrong
       store.at = answer.at;
-      fill(wrong);
       show();
       announce(title.textContent);
       if (focus) line.focus();
