@@ -207,6 +207,20 @@ def test_a_link_opens_the_same_scenario_at_another_server(home: str, served: Ser
     expect(other.locator(".what-step")).to_have_count(8)
 
 
+def test_what_is_dropped_is_for_the_view_that_is_shown(home: str, page_at: PageAt) -> None:
+    page = page_at(home).open("why")
+    expect(page.locator(".answer")).to_be_visible()
+    page.get_by_role("link", name="What if").click()
+    expect(page.locator(".what-step")).to_have_count(7)
+    calls: list[str] = []
+    page.on("request", lambda request: calls.append(request.url.rsplit("/", 1)[-1]))
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: late}, spec: {containers: [{name: a, image: b}]}}"
+    page.evaluate(DROP, [{"name": "late.yaml", "text": pod}])
+    expect(page.locator(".what-step")).to_have_count(8)
+    assert "why" not in calls
+    assert "scenario" in calls
+
+
 def test_file_and_trace(home: str, page_at: PageAt, tmp_path: Path) -> None:
     page = opened(home, page_at)
     page.get_by_role("button", name="Share…").click()

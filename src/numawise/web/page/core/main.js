@@ -13,7 +13,7 @@ const VIEWS = [
   ["cluster", "Cluster", "../views/cluster.js"],
   ["box", "Box", "../views/box.js"],
 ];
-const root = /** @type {HTMLElement} */ (document.getElementById("view"));
+let root = /** @type {HTMLElement} */ (document.getElementById("view"));
 let overview = null;
 let unmount = () => {};
 let turn = 0;
@@ -69,7 +69,7 @@ async function show() {
   try {
     const module = await import(view[2]).catch((error) => (error instanceof SyntaxError ? Promise.reject(error) : unreached()));
     if (mine !== turn) return;
-    fill(root);
+    root = newPlace(root);
     document.title = `${module.default.title} · numawise`;
     root.dataset.view = view[0];
     announce(`${module.default.title} is shown`);
@@ -81,6 +81,13 @@ async function show() {
   } catch (error) {
     if (mine === turn) fail(error, view[1]);
   }
+}
+
+/** An empty place for a view; what listened on the one before goes with it. */
+function newPlace(before) {
+  const after = h("main", { id: "view", class: "view", tabindex: "-1" });
+  before.replaceWith(after);
+  return after;
 }
 
 /** Say why there is no view; it is tried again by a button, and when the server is heard again. */
