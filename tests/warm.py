@@ -244,6 +244,7 @@ def end(status: int) -> None:
     """End as an interpreter does, but for the modules: all that were imported would be taken apart."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
+    gc.collect()  # tasks and generators that nobody ended say so
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
