@@ -8,6 +8,8 @@ import pytest
 from tests.cli.run import Ran, numawise
 from tests.kube.agents import FAKES, node
 from tests.kube.server import Server, State, kubeconfig, serving
+from tests.unit.cluster.live_objects import api_node, api_pod, published
+from tests.unit.cluster.nodes import kubelet
 
 
 @pytest.fixture
@@ -21,6 +23,15 @@ def fakes(tmp_path: Path) -> Path:
     path = tmp_path / "fakes.yaml"
     path.write_text(FAKES)
     return path
+
+
+@pytest.fixture
+def state() -> State:
+    """Two nodes that publish themselves, and a pod on the first; tests that need another say so."""
+    state = State(pods=[api_pod("a", 4, "n1")], nodes={name: api_node(name) for name in ("n1", "n2")})
+    for name in state.nodes:
+        state.put_topology(published(kubelet(), name))
+    return state
 
 
 @pytest.fixture

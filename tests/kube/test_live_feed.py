@@ -5,24 +5,14 @@ import io
 from pathlib import Path
 from typing import Self
 
-import pytest
-
 from numawise.inputs.cluster import followed_remarks
 from numawise.inputs.live import LiveFeed, live_cluster
 from numawise.kube.client import Cluster, access_to
 from numawise.service.log import ServiceLog
 from tests.kube.server import Server, State, kubeconfig, serving
-from tests.unit.cluster.live_objects import api_node, api_pod, published
-from tests.unit.cluster.nodes import gpu_pod, kubelet
+from tests.unit.cluster.live_objects import api_pod
+from tests.unit.cluster.nodes import gpu_pod
 from tests.waiting import until
-
-
-@pytest.fixture
-def state() -> State:
-    state = State(pods=[api_pod("a", 4, "n1")], nodes={name: api_node(name) for name in ("n1", "n2")})
-    for name in state.nodes:
-        state.put_topology(published(kubelet(), name))
-    return state
 
 
 class Fed:

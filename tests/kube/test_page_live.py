@@ -11,24 +11,13 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-import pytest
-
 from tests import needs
 from tests.kube.server import State, kubeconfig, serving
-from tests.unit.cluster.live_objects import api_node, api_pod, published
-from tests.unit.cluster.nodes import GPU, kubelet
+from tests.unit.cluster.live_objects import api_pod
+from tests.unit.cluster.nodes import GPU
 from tests.waiting import PATIENCE, until
 
 pytestmark = [needs.PROC, needs.SYS]
-pytest.importorskip("starlette")
-
-
-@pytest.fixture
-def state() -> State:
-    state = State(pods=[api_pod("a", 4, "n1")], nodes={name: api_node(name) for name in ("n1", "n2")})
-    for name in state.nodes:
-        state.put_topology(published(kubelet(), name))
-    return state
 
 
 class LivePage:
