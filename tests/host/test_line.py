@@ -1,5 +1,6 @@
 """Those who wait for room: who passes whom, who has lost the turn, and how one is put out of the line."""
 
+import contextlib
 import json
 import os
 import signal
@@ -195,3 +196,19 @@ def test_only_its_user_and_root_put_a_waiter_out(box: Box) -> None:
     assert box.by(0).run("release", ticket).returncode == 0
     waiter.communicate()
     assert waiter.returncode == 1
+
+
+def test_a_dead_hold_that_only_its_user_can_judge_does_not_stop_the_line(box: Box) -> None:
+    """The head may not see that nothing of it is left; one of its user's own who waits behind does, and frees it."""
+    hers = box.by(ALICE).start("run", "-q", "--cpus", MOST, "--name", "hers", "--", "sleep", "3600")
+    job = box.hold("hers")["pid"]
+    lines = []
+    for user in (BOB, ALICE):
+        lines.append(box.by(user).start("run", "-q", "--wait", "--cpus", MOST, "--", "true"))
+        box.until(lambda: len(waiting(box.by(BOB))) == len(lines), "not in line")
+    os.kill(hers.pid, signal.SIGKILL)  # first, so that nobody writes down the end of its job
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(job, signal.SIGKILL)
+    for waiter in lines:
+        waiter.communicate()
+        assert waiter.returncode == 0

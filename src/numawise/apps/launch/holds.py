@@ -210,6 +210,12 @@ class Holdings:
                 self._settle(change.holds)
         return reaped
 
+    def reap_for_others(self) -> None:
+        """Free what our own dead held: who waits ahead of us may not see that they are dead."""
+        ours = [hold for hold in self.ledger.holds() if self.acts_for(hold)]
+        if self._dead_processes(ours):
+            self.reap()
+
     def live(self) -> tuple[Hold, ...]:
         """The holds whose owners live, as they are now; nothing is changed."""
         holds = self.ledger.holds()

@@ -346,9 +346,12 @@ def take_patiently(holdings: Holdings, start: Launch, pid: int, on_waiting: OnWa
         return found
     on_waiting(found)
     until = time.monotonic() + job.wait
-    ticket = holdings.queue(job.request)
+    ticket, looked = holdings.queue(job.request), time.monotonic()
     try:
         while isinstance(found, NoRoom):
+            if time.monotonic() - looked >= LOOK_AGAIN:
+                holdings.reap_for_others()
+                looked = time.monotonic()
             version = holdings.ledger.version()
             if holdings.is_next(job.request, ticket):
                 found = attempt(ticket)
