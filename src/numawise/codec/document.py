@@ -353,7 +353,8 @@ def _yaml_values(
     anchors: dict[str, tuple[object, int]] = {}
     root: object = None
     nodes = aliased = repeated = 0
-    for event in yaml.parse(text, Loader=LOADER):
+    events: Iterator[Any] = yaml.parse(text, Loader=LOADER)  # told apart by `kind`, which no checker follows
+    for event in events:
         kind = type(event)
         if nodes > MOST_NODES:
             raise _at(event, file, TOO_MANY, SPLIT)
