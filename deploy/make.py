@@ -30,6 +30,7 @@ from numawise.codec.hardware.nrt_definition import topology_definition
 from numawise.codec.output import comment_lines, manifest_yaml
 from numawise.service.manifest import NAME_LABEL, PART, PART_LABEL, Json, critical_quota
 from numawise.version import __version__
+from numawise.web.manifest import PageWish, page_objects
 
 FOLDER = Path(__file__).parent
 MADE = "Made by deploy/make.py; change the code that it is made of, or an overlay."
@@ -57,6 +58,7 @@ def kustomize_parts() -> dict[str, tuple[Json, ...]]:
         "kube-scheduler": stock_objects(StockWish(STOCK_IMAGE)),
         "heal": heal_objects(HealWish(IMAGE)),
         "heal-applies": heal_objects(HealWish(IMAGE, apply=True)),
+        "page": page_objects(PageWish(IMAGE)),
         "cert-manager": manager_objects("numawise"),
     }
 
@@ -172,6 +174,7 @@ def helm_templates() -> dict[str, str]:
         "scheduler.yaml": when(".Values.scheduler.enabled", templated(scheduler_objects(extender))),
         "kube-scheduler.yaml": when("and .Values.scheduler.enabled .Values.kubeScheduler.enabled", stock),
         "heal.yaml": when(".Values.heal.enabled", when(".Values.heal.apply", acting, heal[False, False])),
+        "page.yaml": when(".Values.page.enabled", templated(page_objects(PageWish(HELM_IMAGE, NAMESPACE)))),
         "certificates.yaml": when(".Values.scheduler.enabled", certificate_template()),
     }
 
@@ -196,7 +199,7 @@ def certificate_template() -> str:
 CHART = {
     "apiVersion": "v2",
     "name": "numawise",
-    "description": "Pods go where the kubelet will let them in: agent, scheduler extender, healer.",
+    "description": "Pods go where the kubelet will let them in: agent, scheduler, healer and a page.",
     "type": "application",
     "version": __version__,
     "appVersion": __version__,

@@ -8,6 +8,7 @@ from numawise.apps.lab.rights import LAB_RIGHTS
 from numawise.apps.scheduler.manifest import STOCK_RIGHTS, STOCK_ROLES
 from numawise.apps.scheduler.rights import SCHEDULER_RIGHTS
 from numawise.service.rights import ApiRight
+from numawise.web.manifest import PAGE_RIGHTS
 
 PAGE = Path(__file__).parent / "rights.md"
 INTRO = """# What programs may do in a cluster
@@ -20,7 +21,7 @@ Every program has an account of its own and exactly the rights listed here. Test
 server that refuses everything else. None may read Secrets, change roles, act for somebody else, or run
 anything in a container. Certificates reach programs as mounted files.
 
-Containers of `scheduler` and `heal` run as a user without a name (65532), with a read-only root, no
+Containers of `scheduler`, `heal` and `serve` run as a user without a name (65532), with a read-only root, no
 capabilities, no way to more and the runtime's seccomp profile; they mount nothing of their host. They fit Pod
 Security's level `restricted`.
 """
@@ -50,6 +51,7 @@ def sections() -> Iterator[str]:
     yield f"## `numawise heal`\n\nA dry run:\n\n{rows(READING)}"
     yield f"With `--apply` also:\n\n{rows(APPLYING)}"
     yield f"With `--defrag --apply` also; no manifest has it:\n\n{rows(DEFRAGMENTING)}"
+    yield f"## `numawise serve --cluster`\n\nIt reads, and changes nothing.\n\n{rows(PAGE_RIGHTS)}"
     yield (
         "## `numawise lab`\n\n"
         "The rights of many kubelets together: for clusters that may be played with. No manifest has it.\n\n"

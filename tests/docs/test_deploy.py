@@ -13,7 +13,7 @@ import yaml
 
 from numawise.apps.scheduler.certificate_objects import CLIENT
 from numawise.apps.scheduler.manifest import CLIENT_SECRET, SERVER_SECRET, server_names
-from numawise.cli.cluster_objects import ClusterWish, cluster_objects
+from numawise.cli.cluster_objects import PARTS, ClusterWish, cluster_objects
 from numawise.cli.main import group
 
 ROOT = Path(__file__).parents[2]
@@ -158,6 +158,9 @@ def test_what_can_be_set() -> None:
     for key in {key for key in acting if "heal" in key[1] or "hold" in key[1]}:
         assert chart(heal__apply=True)[key] == acting[key]
     assert ("MutatingAdmissionPolicy", "numawise-hold") not in chart()
+    seen = by_name(cluster_objects(ClusterWish("numawise", ("page",))))
+    assert seen["Deployment", "numawise-page"] == chart(page__enabled=True)["Deployment", "numawise-page"]
+    assert not {name for _, name in chart() if "page" in name}
     assert ("Certificate", SERVER_SECRET) in chart(tls="cert-manager")
     assert ("Secret", SERVER_SECRET) not in chart(tls="cert-manager")
     assert ("Secret", SERVER_SECRET) not in chart(tls="given")
@@ -175,14 +178,14 @@ def test_helpers_name_what_the_code_names() -> None:
 
 
 def test_every_program_takes_the_words_of_its_manifest() -> None:
-    wish = ClusterWish("numawise", heal_applies=True)
+    wish = ClusterWish("numawise", PARTS, heal_applies=True)
     pods = [
         value["spec"]["template"]["spec"]
         for value in cluster_objects(wish)
         if "template" in value.get("spec", {})
     ]
     words = [container["args"] for pod in pods for container in pod["containers"]]
-    assert sorted(first for first, *_ in words) == ["agent", "heal", "scheduler"]
+    assert sorted(first for first, *_ in words) == ["agent", "heal", "scheduler", "serve"]
     for name, *rest in words:
         command = group.get_command(click.Context(group), name)
         assert command is not None

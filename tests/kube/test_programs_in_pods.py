@@ -1,4 +1,4 @@
-"""The extender and the healer as their pods run them: the words of the manifest, the account's files, a read-only root, no capabilities."""
+"""The extender, the healer and the page as their pods run them: the words of the manifest, the account's files, a read-only root, no capabilities."""
 
 import contextlib
 import http.client
@@ -19,6 +19,7 @@ from numawise.apps.scheduler.manifest import SERVER_FOLDER, SchedulerWish, sched
 from numawise.apps.scheduler.rights import SCHEDULER_RIGHTS
 from numawise.host.certificates import make_certificates
 from numawise.service.manifest import Json
+from numawise.web.manifest import DROPPED_FOLDER, PAGE_RIGHTS, PageWish, page_objects
 from tests import needs
 from tests.kube.confined import WITHOUT_RIGHTS
 from tests.kube.healers import HealedCluster
@@ -30,7 +31,7 @@ from tests.waiting import PATIENCE, until
 
 pytestmark = [needs.MOUNTS, needs.PROC, needs.OPENSSL, WALLS]
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-ANYWHERE = ("0.0.0.0:9443", "0.0.0.0:9797")
+OWN_PORTS = ("0.0.0.0:9443", "0.0.0.0:9797", "127.0.0.1:9801")
 
 
 class PodProcess:
@@ -42,6 +43,10 @@ class PodProcess:
         assert container["securityContext"]["readOnlyRootFilesystem"]
         words = [self._placed(word, places) for word in container["args"]]
         host, _, port = server.address.removeprefix("https://").partition(":")
+        room = folder / "room"
+        room.mkdir()
+        mounts = [mount["mountPath"] for mount in container.get("volumeMounts", ())]
+        empty = [f"mount -t tmpfs none {room}"] if DROPPED_FOLDER in mounts else []
         steps = [
             "set -e",
             "mount --make-rprivate /",
@@ -52,6 +57,7 @@ class PodProcess:
             f"printf %s numawise > {ACCOUNT}/namespace",
             "mount -o remount,bind,ro $(readlink -f /var/run)",
             "mount -o remount,bind,ro /",
+            *empty,
             f"exec {shlex.join([*WITHOUT_RIGHTS, sys.executable, '-B', '-m', 'numawise', *words])}",
         ]
         self.log = folder / "log"
@@ -60,6 +66,7 @@ class PodProcess:
             "KUBERNETES_SERVICE_HOST": host,
             "KUBERNETES_SERVICE_PORT": port,
             "POD_NAME": "pod-1",
+            "TMPDIR": str(room),
         }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -68,7 +75,7 @@ class PodProcess:
 
     @staticmethod
     def _placed(word: str, places: dict[str, str]) -> str:
-        if word in ANYWHERE:
+        if word in OWN_PORTS:
             return "127.0.0.1:0"
         return word.replace(SERVER_FOLDER, places["keys"]) if "keys" in places else word
 
@@ -130,6 +137,36 @@ def test_the_extender(tmp_path: Path) -> None:
             with contextlib.closing(client) as connection:
                 connection.request("POST", "/filter", json.dumps(question("p", 4, "a")))
                 assert json.loads(connection.getresponse().read())["NodeNames"] == ["a"]
+    assert cluster.rules.refused == []
+    assert cluster.written == []
+
+
+def test_the_page(tmp_path: Path) -> None:
+    cluster = state("a")
+    cluster.rules = exact_rules(PAGE_RIGHTS, "numawise")
+    with (
+        serving(cluster, make_certificate(tmp_path)) as server,
+        in_pod(tmp_path, server, page_objects(PageWish("x"))) as running,
+    ):
+        (line,) = running.said("the page is at")
+        host, _, port = str(line["address"]).removeprefix("http://").rstrip("/").rpartition(":")
+
+        def answer(method: str, path: str, body: Json | None = None) -> tuple[int, Json]:
+            with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=PATIENCE)) as asked:
+                content = json.dumps(body) if body is not None else None
+                asked.request(method, f"/api/v1/{path}", content, {"Content-Type": "application/json"})
+                response = asked.getresponse()
+                return response.status, json.loads(response.read())
+
+        until(lambda: answer("GET", "cluster")[1]["rows"], "the cluster is followed")
+        _, overview = answer("GET", "overview")
+        assert (overview["first"], overview["node"], overview["host"]) == ("cluster", False, False)
+        dropped = {
+            "name": "kubelet.yaml",
+            "text": "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n",
+        }
+        assert answer("POST", "check", {"files": [dropped]})[0] == 200, "what is dropped has a place"
+        assert answer("POST", "map", {"node": {"machine": "this"}})[0] == 422, "nothing of the host"
     assert cluster.rules.refused == []
     assert cluster.written == []
 

@@ -9,12 +9,16 @@ import pytest
 from numawise.errors import ClusterError, InputError
 from numawise.inputs.spec import NodeSpec, start_node
 from numawise.service.web_server import needed
+from numawise.values import replace
 from numawise.web import EXTRA
 from numawise.web.desk import MAP, SERVED, _Kept
 from numawise.web.served import served_by
 from tests.cli.run import program
 from tests.nodetree import UIDS, grow_node
 from tests.web.calls import Page, named
+
+CONFIG = Path(__file__).parents[2] / "examples/8gpu-server/kubelet-single-numa-node.yaml"
+PLAIN = {"name": "kubelet.yaml", "text": "kind: KubeletConfiguration"}
 
 
 def test_a_host_with_a_kubelet_is_its_node(tmp_path: Path) -> None:
@@ -67,6 +71,47 @@ def test_a_root_that_is_not_there_is_said() -> None:
         served_by(NodeSpec(), "/nowhere/at/all")
     with pytest.raises(InputError, match="a node was named beside it"):
         served_by(NodeSpec(machine=("dgx-h100",)), "/")
+
+
+def test_a_server_that_shows_nothing_of_its_host() -> None:
+    page = Page(replace(served_by(NodeSpec(), host=False), cluster=True))
+    overview = page.get("overview").data
+    assert (overview["node"], overview["host"], overview["first"]) == (False, False, "cluster")
+    for path, body in (
+        ("map", {"node": {"machine": "this"}}),
+        ("check", {"machine": "this", "files": [PLAIN]}),
+    ):
+        assert page.post(path, body).problem["detail"] == "this server shows nothing of its host"
+    assert page.post("map", {"node": {"machine": "dgx-h100"}}).status == 200
+    assert page.get("box").status == 404
+    page.close()
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["--root", "/"],                  "nothing of a host is shown"),
+    (["--machine", "this"],            "the machine would be this host's"),
+    (["--kube", "1.34"],               "the machine would be this host's"),
+])  # fmt: skip
+def test_nothing_of_the_host_beside_something_of_it(words: list[str], said: str) -> None:
+    ran = program("serve", "--dry-run", "--no-host", *words)
+    assert ran.status == 2
+    assert ran.err.startswith(f"numawise: --no-host: {said}; ")
+
+
+@pytest.mark.parametrize(("cluster", "spec", "first"), [
+    (False, NodeSpec(),                        "map"),
+    (True,  NodeSpec(),                        "cluster"),
+    (True,  NodeSpec(machine=("dgx-h100",)),   "map"),
+])  # fmt: skip
+def test_the_page_opens_with_what_was_asked_for(spec: NodeSpec, first: str, *, cluster: bool) -> None:
+    page = Page(replace(served_by(spec), cluster=cluster))
+    assert page.get("overview").data["first"] == first
+    page.close()
+
+
+def test_a_configuration_beside_nodes_is_theirs() -> None:
+    ran = program("serve", "--dry-run", "--nodes", "dgx-h100:2", "--kubelet-config", str(CONFIG), "--no-host")
+    assert (ran.status, ran.out.splitlines()[1]) == (0, "Would show nothing of this host.")
 
 
 def test_what_is_missing_is_said_with_how_to_have_it() -> None:

@@ -13,8 +13,11 @@ from numawise.codec.hardware.nrt_definition import topology_definition
 from numawise.host.certificates import MadeCertificates
 from numawise.service.manifest import Json, critical_quota, namespace_object
 from numawise.values import dataclass
+from numawise.web.manifest import PageWish, page_objects
 
-AGENT, SCHEDULER, HEAL = PARTS = ("agent", "scheduler", "heal")
+AGENT, SCHEDULER, HEAL, PAGE = PARTS = ("agent", "scheduler", "heal", "page")
+USUAL = (AGENT, SCHEDULER, HEAL)
+"""What is installed where nobody says what; the page is for people, who ask for it."""
 AGENT_PAGES = ("--listen", "0.0.0.0:9797")
 
 
@@ -23,7 +26,7 @@ class ClusterWish:
     """What shall run in a cluster."""
 
     image: str
-    parts: tuple[str, ...] = PARTS
+    parts: tuple[str, ...] = USUAL
     namespace: str = "numawise"
     definition: bool = False
     stock_image: str = ""
@@ -43,6 +46,7 @@ def cluster_objects(wish: ClusterWish, certificates: MadeCertificates | None = N
         *(agent_objects(wish) if AGENT in wish.parts else ()),
         *(extender_objects(wish, certificates) if SCHEDULER in wish.parts else ()),
         *(_heal_objects(wish) if HEAL in wish.parts else ()),
+        *(page_objects(PageWish(wish.image, wish.namespace)) if PAGE in wish.parts else ()),
     )
 
 

@@ -37,6 +37,7 @@ Examples:
   numawise manifest --image registry.example.com/numawise:1 --kubernetes 1.36.4 | kubectl delete -f -
   numawise manifest --for scheduler --tls cert-manager --image registry.example.com/numawise:1
   numawise manifest --for heal --heal-applies --image registry.example.com/numawise:1
+  numawise manifest --for agent,page --image registry.example.com/numawise:1
   numawise manifest --control-plane https://10.96.0.40:9443
   numawise manifest --certificates certificates
 
@@ -50,7 +51,8 @@ Exit status: 0 printed, 2 bad input, 3 no certificates could be made."""
     default=DEFAULT,
     show_default=True,
     metavar="PART,…",
-    help="What shall run: the agent (it publishes the state of nodes), the scheduler extender, the healer.",
+    help="What shall run: the agent (it publishes the state of nodes), the scheduler extender, the "
+    "healer; the page, for who may forward ports to it.",
 )
 @click.option(
     "--namespace", default="numawise", show_default=True, metavar="NAME", help="Where they shall run."

@@ -60,6 +60,7 @@ Exit status: 0 ended by SIGTERM or SIGINT, 2 bad options, 3 host, 5 an extra is 
 )
 @click.option("--cluster", "follow", is_flag=True, help="Follow the cluster that kubectl would ask.")
 @cluster_options
+@click.option("--no-host", is_flag=True, help="Show nothing of this host, neither its machine nor its jobs.")
 @click.option("--root", default="", metavar="DIR", help="Where the root of the host is, if not at /.")
 @node_options()
 @log_option
@@ -86,6 +87,7 @@ def _plan(given: dict[str, Any]) -> "PagePlan":
     from numawise.web import EXTRA  # noqa: PLC0415
 
     needed(EXTRA, "starlette")  # said in words, before anything that needs it is imported
+    from numawise.inputs.spec import NodeSpec  # noqa: PLC0415
     from numawise.values import replace  # noqa: PLC0415
     from numawise.web.served import served_by  # noqa: PLC0415 - keeps --help quick
     from numawise.web.serving import PagePlan  # noqa: PLC0415
@@ -95,8 +97,11 @@ def _plan(given: dict[str, Any]) -> "PagePlan":
         raise InputError("'off' would serve nobody", field="--listen", advice=f"write it like {LISTEN}")
     spec = node_spec(given)
     nodes, access = _cluster(given, spec)
+    if nodes is not None and not spec.machine and not spec.bundle:
+        spec = NodeSpec()  # what is said of a kubelet is said of these nodes
+    served = served_by(spec, given["root"], host=not given["no_host"])
     return PagePlan(
-        replace(served_by(spec, given["root"]), cluster=bool(nodes or access)),
+        replace(served, cluster=bool(nodes or access)),
         *address,
         names=tuple(given["names"]),
         token=_token(given["token_file"]),
@@ -150,7 +155,9 @@ def _shown(plan: "PagePlan") -> str:
 
     who = "whoever has the token" if plan.token else "everybody on this machine"
     node = plan.served.spec
-    shown = "this host" if node is None or plan.served.host else "the node that was named"
+    shown = "nothing of this host"
+    if node is not None:
+        shown = "this host" if plan.served.host else "the node that was named"
     lines = [
         f"Would serve a page at http://{plan.host}:{plan.port}/ to {who}.",
         f"Would show {shown}.",

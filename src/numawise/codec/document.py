@@ -36,9 +36,8 @@ Twice = Callable[[InputError], None]
 Done = Callable[[int], None]
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-LARGEST_INT = 2**63 - 1
 MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 3_000_000, 400_000, 100_000, 500
-MOST_REPEATED, MOST_TAGS = 1000, 100
+MOST_REPEATED, MOST_TAGS, LARGEST_INT = 1000, 100, 2**63 - 1
 KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are not fields
 TOO_MANY = f"holds more than {MOST_NODES:,} values"
 TOO_MANY_DOCUMENTS = f"holds more than {MOST_DOCUMENTS:,} documents"

@@ -17,6 +17,8 @@ class ServerOverview:
     """This host's jobs are shown."""
     cluster: bool
     """A cluster's nodes are shown."""
+    first: str
+    """The view that the page opens with: ``map``, or ``cluster`` where that is what was asked for."""
     allow_changes: bool
     releases: tuple[str, ...]
     """Kubernetes releases that are known, the newest first."""

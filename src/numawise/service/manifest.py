@@ -115,6 +115,16 @@ def disruption_budget(own: ProgramObjects) -> Json:
     return own.inside("policy/v1", "PodDisruptionBudget", spec=spec)
 
 
+def open_ports(own: ProgramObjects, names: Sequence[str]) -> Json:
+    """These ports of its pods can be reached by everybody, and no others."""
+    spec = {
+        "podSelector": {"matchLabels": own.selector},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"ports": [{"protocol": "TCP", "port": name} for name in names]}],
+    }
+    return own.inside("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
+
+
 def spread_over_nodes(own: ProgramObjects) -> Json:
     """Fields of a pod: its kind on different nodes where that can be, and away from a dead node soon."""
     gone = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -25,7 +25,6 @@ from numawise.results.plan import KubeletPlace, PlanGoal
 from numawise.rules.versions import shown
 from numawise.values import replace
 from numawise.web.desk import Desk
-from numawise.web.dropped import machine_given
 from numawise.web.operations import POST, Asked, Operation
 from numawise.web.page_words import all_said_here, said_here
 
@@ -44,7 +43,7 @@ def check(desk: Desk, asked: Asked) -> CheckPage:
         )
     spec = NodeSpec(kube=body.release)
     if body.machine:
-        spec = replace(spec, machine=machine_given(body.machine, "$.machine"))
+        spec = replace(spec, machine=desk.machine_named(body.machine, "$.machine"))
     elif body.served:
         spec = replace(spec, machine=desk.machine(NodeGiven(served=True), "$"))
     with desk.files(body.files) as paths:

@@ -25,7 +25,7 @@ from numawise.codec.web.body import to_bytes
 from numawise.codec.web.given import FileGiven, NodeGiven
 from numawise.errors import InputError
 from numawise.inputs.gathered import NodeSources
-from numawise.inputs.machine import MachineInput
+from numawise.inputs.machine import THIS, MachineInput
 from numawise.inputs.recognise import recognised
 from numawise.inputs.spec import NodeInput, NodeSpec, read_node
 from numawise.service.log import ServiceLog
@@ -49,8 +49,12 @@ class Served:
     """The node; None: none was named, and there is none on this host."""
     kubelet: NodeSources | None = None
     """Where the kubelet of this host is looked at, whenever its files have changed; the node is then that."""
+    named: bool = False
+    """The node was named; otherwise it is this host, or none."""
     host: bool = True
     """This host's jobs are shown."""
+    this: bool = True
+    """Requests may name this host's machine."""
     cluster: bool = False
     """A cluster's nodes are shown."""
 
@@ -118,6 +122,13 @@ class Desk:
         """The machine alone, for those who ask for no kubelet."""
         return self.node(given, field).named_machine
 
+    def machine_named(self, text: str, field: str) -> MachineInput:
+        """A machine by its name or description (rule 3)."""
+        if text == THIS and not self.served.this:
+            advice = "name another machine, or drop files"
+            raise InputError("this server shows nothing of its host", field=field, advice=advice)
+        return machine_given(text, field)
+
     def _once(self, key: str, read: Callable[[], _Kept]) -> NodeInput:
         with self._lock:
             kept = self._nodes.get(key)
@@ -145,7 +156,7 @@ class Desk:
             if gathered is not None:
                 spec = replace(spec, bundle=gathered.paths[0])
         if given.machine:
-            spec = replace(spec, machine=machine_given(given.machine, f"{field}.machine"))
+            spec = replace(spec, machine=self.machine_named(given.machine, f"{field}.machine"))
         if given.release:
             spec = replace(spec, kube=given.release)
         files = list(given.files)

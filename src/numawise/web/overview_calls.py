@@ -4,7 +4,7 @@ from numawise.errors import NumawiseError
 from numawise.results.overview import ServerOverview
 from numawise.rules.versions import DEFAULT, NEWEST, OLDEST, shown
 from numawise.version import __version__
-from numawise.web.desk import MAP, Desk
+from numawise.web.desk import CLUSTER, MAP, Desk
 from numawise.web.operations import GET, Asked, Operation
 from numawise.web.page_words import all_said_here
 
@@ -30,6 +30,7 @@ def overview(desk: Desk, _: Asked) -> ServerOverview:
         node_words=words,
         host=served.host,
         cluster=served.cluster,
+        first=CLUSTER if served.cluster and not served.named else MAP,
         allow_changes=desk.allow_changes,
         releases=tuple(shown((NEWEST[0], minor)) for minor in minors),
         release=shown(DEFAULT),

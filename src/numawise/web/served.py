@@ -12,10 +12,17 @@ from numawise.values import replace
 from numawise.web.desk import Served
 
 
-def served_by(spec: NodeSpec, root: str = "") -> Served:
-    """What is shown; ``root``: where the root of the host is; ``InputError``: that cannot be read."""
+def served_by(spec: NodeSpec, root: str = "", *, host: bool = True) -> Served:
+    """What is shown; ``root``: where the root of the host is; ``InputError``: that cannot be read.
+
+    ``host``: this host is shown where no node is named.
+    """
+    if not host and root:
+        raise InputError("nothing of a host is shown", field="--no-host", advice="leave out --root, or it")
     if spec != NodeSpec():
-        return _named(spec, root)
+        return _named(spec, root, host=host)
+    if not host:
+        return Served(host=False, this=False)
     if root and not is_folder(root):
         raise InputError(
             f"{quoted(root)} is not a folder", field="--root", advice="give the one that stands for /"
@@ -27,11 +34,14 @@ def served_by(spec: NodeSpec, root: str = "") -> Served:
     return Served(replace(spec, machine=(root or THIS,)), host=sources.root is None)
 
 
-def _named(spec: NodeSpec, root: str) -> Served:
+def _named(spec: NodeSpec, root: str, *, host: bool) -> Served:
     if root:
         advice = "leave out --root, or what was named of the node"
         raise InputError("a node was named beside it", field="--root", advice=advice)
     if not spec.machine and not spec.bundle:
         spec = replace(spec, machine=(THIS,))
+    if not host and spec.machine == (THIS,):
+        advice = "name another machine, or leave it out"
+        raise InputError("the machine would be this host's", field="--no-host", advice=advice)
     read_node(spec)
-    return Served(spec, host=spec.machine == (THIS,))
+    return Served(spec, named=True, host=host and spec.machine == (THIS,), this=host)

@@ -7,10 +7,12 @@ from numawise.apps.heal.rights import heal_rights
 from numawise.apps.lab.rights import LAB_RIGHTS
 from numawise.apps.scheduler.rights import SCHEDULER_RIGHTS
 from numawise.service.rights import ApiRight
+from numawise.web.manifest import PAGE_RIGHTS
 
 PROGRAMS = {
     "agent": api_of(FEATURES),
     "scheduler": SCHEDULER_RIGHTS,
+    "serve": PAGE_RIGHTS,
     "lab": LAB_RIGHTS,
     "heal": heal_rights(),
     "heal, dry run": heal_rights(apply=False, defrag=False),
@@ -30,12 +32,9 @@ def writes(rights: tuple[ApiRight, ...]) -> set[tuple[str, str]]:
     return {(right.resource, verb) for right in rights for verb in right.verbs if verb not in ("get", "list", "watch")}  # fmt: skip
 
 
-def test_the_scheduler_changes_nothing() -> None:
-    assert writes(SCHEDULER_RIGHTS) == set()
-
-
-def test_a_dry_run_of_heal_changes_nothing() -> None:
-    assert writes(heal_rights(apply=False, defrag=False)) == set()
+@pytest.mark.parametrize("program", ["scheduler", "serve", "heal, dry run"])
+def test_who_only_reads_changes_nothing(program: str) -> None:
+    assert writes(PROGRAMS[program]) == set()
 
 
 def test_what_heal_keeps_for_itself_is_in_its_namespace_under_known_names() -> None:

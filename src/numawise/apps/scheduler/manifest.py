@@ -21,6 +21,7 @@ from numawise.service.manifest import (
     ProgramObjects,
     container_security,
     disruption_budget,
+    open_ports,
     pod_security,
     probes,
     resources,
@@ -90,7 +91,7 @@ def scheduler_objects(wish: SchedulerWish) -> tuple[Json, ...]:
         own.account(),
         *own.access(SCHEDULER_RIGHTS),
         _service(own),
-        _doors(own),
+        open_ports(own, ("extender", "pages")),  # a control plane's scheduler is no pod that could be named
         disruption_budget(own),
         _extender_pods(own, wish),
     )
@@ -107,17 +108,6 @@ def _service(own: ProgramObjects) -> Json:
             "ports": [{"name": "extender", "port": PORT, "targetPort": "extender"}],
         },
     )
-
-
-def _doors(own: ProgramObjects) -> Json:
-    """Two ports can be reached; a scheduler of the control plane is no pod that could be named here."""
-    ports = [{"protocol": "TCP", "port": name} for name in ("extender", "pages")]
-    spec = {
-        "podSelector": {"matchLabels": own.selector},
-        "policyTypes": ["Ingress"],
-        "ingress": [{"ports": ports}],
-    }
-    return own.inside("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 
 
 def _extender_pods(own: ProgramObjects, wish: SchedulerWish) -> Json:

@@ -33,6 +33,7 @@ async function start() {
   const shown = VIEWS.filter(([name]) => name !== "box" || overview.host);
   fill(document.getElementById("views"), shown.map(([name, title]) => h("a", { href: `#/${name}`, "data-view": name }, title)));
   fill(document.getElementById("foot"), h("span", null, `numawise ${overview.version}`), overview.nodeWords && h("span", null, overview.nodeWords), h("a", { href: "api/v1/openapi.json" }, "API"));
+  if (!location.hash && overview.first !== place().name) history.replaceState(null, "", `#/${overview.first}`);
   live.connect(tellLive);
   addEventListener("hashchange", show);
   document.querySelector(".skip").addEventListener("click", skip);
