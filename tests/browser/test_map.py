@@ -82,6 +82,36 @@ def test_search_and_filters(home: str, page_at: PageAt) -> None:
     assert shown(page) == 3
 
 
+def test_screen_readers_find_a_tree(served: Served, page_at: PageAt) -> None:
+    page = page_at(served("--machine", "dgx-h100")).open("map", "?machine=2s 4n 8c 2gpu 2nic")
+    expect(page.locator("svg.picture .core")).to_have_count(8)
+    found = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    items = [one for one in found if not one["ignored"] and one["role"]["value"] == "treeitem"]
+    levels = {
+        one["name"]["value"].split(",")[0]: item["value"]["value"]
+        for one in items
+        for item in one["properties"]
+        if item["name"] == "level"
+    }
+    parts = {"Socket 0": 1, "NUMA 0": 2, "CPU 0": 3, "GPU0": 3, "nic0": 3}  # the devices are behind a switch
+    assert {name: levels.get(name) for name in parts} == parts
+    assert len(items) == 2 + 4 + 8 + 2 + 2
+
+
+def test_what_is_printed_is_the_whole_machine_without_controls(home: str, page_at: PageAt) -> None:
+    page = page_at(home).open("map")
+    page.locator(".holder").first.click()
+    page.emulate_media(media="print", color_scheme="dark")
+    try:
+        for gone in (".top", ".button", ".map-tools"):
+            assert page.locator(gone).evaluate_all("all => all.every(one => !one.checkVisibility())")
+        side = page.locator(".map-side")
+        assert side.evaluate("one => one.scrollHeight === one.clientHeight")
+        assert page.evaluate("() => getComputedStyle(document.documentElement).colorScheme") == "light"
+    finally:
+        page.emulate_media(media="screen")
+
+
 def test_keys_go_from_part_to_part(home: str, page_at: PageAt) -> None:
     page = page_at(home).open("map")
     expect(page.locator("svg.picture [tabindex='0']")).to_have_count(1)
@@ -186,7 +216,7 @@ def test_wheel_fingers_and_mouse(home: str, page_at: PageAt) -> None:
     page.mouse.up()
     assert room.evaluate("one => one.scrollLeft") == before + 100
     expect(page.locator("[aria-selected=true]")).to_have_count(0)
-    page.get_by_role("button", name="Width").click()
+    page.get_by_role("button", name="Reset").click()
     driver = page.context.new_cdp_session(page)
     for kind, away in [("touchStart", 50), ("touchMove", 51), ("touchMove", 75), ("touchMove", 100)]:
         points = [{"x": x - away, "y": y, "id": 0}, {"x": x + away, "y": y, "id": 1}]

@@ -73,7 +73,7 @@ def inline(picture: Picture, width: int) -> InlineDrawing:
     size = f'viewBox="0 0 {wide} {high}" width="{wide}" height="{high}"'
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="tree" aria-label="{name}" {size}>',
-        f'<g class="drawing" transform="translate({margin} {margin})">',
+        f'<g role="none" class="drawing" transform="translate({margin} {margin})">',
         *map(line_element, lines),
     ]
     _Writer(picture, out, parts).draw(placed)
@@ -181,7 +181,7 @@ def _first(bits: int) -> int:
 def _attributes(classes: list[str], part: DrawnPart | None, placed: PlacedBox) -> str:
     text = f' class="{" ".join(classes)}"'
     if placed.kind == MACHINE or part is None:
-        return text
+        return f'{text} role="none"'  # without it, browsers do not see what is inside as items of the tree
     box, cell = part.box, part.cell
     cpus = cell.cpus if cell else box.cpus
     hold = cell.hold if cell else box.hold
