@@ -61,10 +61,14 @@ def test_an_idle_box_is_sound_and_jobs_come_and_are_ended(box: Box, page_at: Pag
     expect(ended.get_by_role("row", name="train")).to_contain_text("released")
 
 
-def test_one_who_waits_is_put_out(box: Box, page_at: PageAt) -> None:
+def test_steps_stand_below_their_job_and_one_who_waits_is_put_out(box: Box, page_at: PageAt) -> None:
     page = page_at(box.serve("--allow-changes")).open("box")
-    first = box.host.start("run", "-q", "--exclusive", "machine", "--name", "all", "--", "sleep", "3600")
-    box.host.hold("all")
+    step = box.host.argv("run", "-q", "--name", "part", "--", "cat")  # ends with what it reads
+    first = box.host.start("run", "-q", "--exclusive", "machine", "--name", "all", "--", *step)
+    jobs = page.get_by_role("region", name="Jobs").get_by_role("row")
+    expect(jobs.nth(2)).to_contain_text("+ step part")
+    expect(jobs.nth(2).get_by_role("button")).to_have_count(0)
+    expect(jobs.nth(1)).to_contain_text("all")
     waiter = box.host.start("run", "-q", "--wait", "--cpus", "1", "--name", "next", "--", "true")
     line = page.get_by_role("region", name="In line")
     expect(line.get_by_role("row", name="1 CPU")).to_be_visible()

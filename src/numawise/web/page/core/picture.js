@@ -12,7 +12,7 @@ import { button } from "./ui.js";
 
 const LEAST = 0.25, MOST = 6, STEP = 1.25;
 const LEAVES = new Set(["core", "gpu", "nic", "nvme", "storage", "accelerator"]);
-const KEYS = "Arrow keys go from part to part, Enter chooses one and goes into it, Escape goes out. Plus and minus zoom, 0 shows all of the width.";
+const KEYS = "Arrow keys go from part to part, Enter chooses one and goes into it, Escape goes out. Plus and minus zoom, 0 goes back to 100%.";
 
 /** The numbers of a list such as "0-3,8". @param {string | number[] | undefined} list @returns {number[]} */
 export function numbers(list) {
@@ -37,7 +37,7 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
   const zoomButtons = h("div", { class: "map-zoom", role: "group", "aria-label": "Zoom" },
     button("−", () => step(1 / STEP), { small: true, "aria-label": "Zoom out", title: "Zoom out (−)" }), level,
     button("+", () => step(STEP), { small: true, "aria-label": "Zoom in", title: "Zoom in (+), or Ctrl and the wheel" }),
-    button("Width", () => zoom(1), { small: true, title: "As wide as the page (0)" }),
+    button("Reset", () => zoom(1), { small: true, title: "100%, as drawn for this window (0)" }),
     button("All", () => whole(), { small: true, title: "The whole machine in the window" }));
   const element = h("div", { class: small ? "map map-small" : "map", role: "group", "aria-label": label }, small ? null : h("div", { class: "map-tools" }, tools, zoomButtons), help, told, room, card);
   /** @type {MapData | null} */

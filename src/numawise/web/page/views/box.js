@@ -117,23 +117,24 @@ class BoxView {
   holds(holds, own) {
     this.cells.clear();
     if (!holds.length) {
-      const start = h("code", null, "numawise run --cpus 4 -- COMMAND");
+      const start = h("code", null, "numawise run --cpus 1 -- COMMAND");
       return panel("Jobs", emptyState("Nothing is held", h("span", null, "Everything is free. Start a job with ", start, ".")));
     }
+    const rows = holds.flatMap((hold) => [hold, ...hold.steps.map((step) => ({ ...step, user: hold.user }))]);
     const columns = [
-      { title: "Job", cell: (hold) => named(hold.name, hold.id) },
+      { title: "Job", cell: (hold) => [hold.parent ? quiet("+ step ") : null, named(hold.name, hold.id)] },
       { title: "User", cell: (hold) => hold.user },
       { title: "CPUs", cell: (hold) => (hold.exclusive ? hold.cpus : quiet(hold.cpuLimit ? `${hold.cpuLimit} of shared ${hold.cpus}` : `shared ${hold.cpus}`)) },
-      { title: "Busy", number: true, cell: (hold) => this.cell(hold).busy },
+      { title: "Busy", number: true, cell: (hold) => (hold.parent ? null : this.cell(hold).busy) },
       { title: "NUMA", cell: (hold) => hold.mems || quiet("any") },
       { title: "Memory", number: true, cell: (hold) => bytes(hold.memory.reduce((sum, part) => sum + part.bytes, 0)) || quiet("no amount") },
-      { title: "Used", number: true, cell: (hold) => this.cell(hold).used },
+      { title: "Used", number: true, cell: (hold) => (hold.parent ? null : this.cell(hold).used) },
       { title: "Devices", cell: (hold) => this.devices(hold) },
-      { title: "For", number: true, cell: (hold) => [since(hold.since), hold.until === null ? null : h("span", { "data-until": hold.until })] },
+      { title: "For", number: true, cell: (hold) => [since(hold.since), hold.until ? h("span", { "data-until": hold.until }) : null] },
       { title: "Command", cell: (hold) => h("code", { class: "box-command", title: hold.command.join(" ") }, hold.command.join(" ")) },
     ];
-    if (own.size) columns.push({ title: "End", cell: (hold) => (own.has(hold.id) ? button("Release…", () => this.release(hold), { small: true, "aria-label": `Release ${hold.name}` }) : quiet("not yours")) });
-    return panel("Jobs", table({ columns, rows: holds }), { wide: true, class: own.size ? "box-actions" : "" });
+    if (own.size) columns.push({ title: "End", cell: (hold) => (own.has(hold.id) ? button("Release…", () => this.release(hold), { small: true, "aria-label": `Release ${hold.name}` }) : hold.parent ? null : quiet("not yours")) });
+    return panel("Jobs", table({ columns, rows }), { wide: true, class: own.size ? "box-actions" : "" });
   }
 
   devices(row) {
@@ -270,15 +271,10 @@ function age(milliseconds) {
   return parts.slice(0, 2).join("");
 }
 
-/** "64 GiB"; "" for nothing. */
+const SIZES = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["bytes", 1]];
+
+/** "64 GiB", as the command writes it: tebibytes where they are whole or many; "" for nothing. */
 function bytes(size) {
-  if (!size) return "";
-  let unit = 0;
-  let amount = size;
-  while (amount >= 1024 && unit < 5) {
-    amount /= 1024;
-    unit += 1;
-  }
-  const text = amount >= 100 || unit === 0 || Number.isInteger(amount) ? amount.toFixed(0) : amount.toFixed(1);
-  return `${text} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][unit]}`;
+  const [unit, one] = SIZES.find(([unit, one]) => size >= one && (unit !== "TiB" || size % one === 0 || size >= 10 * one)) ?? [];
+  return unit ? `${Number((size / one).toFixed(1))} ${unit}` : "";
 }
