@@ -162,7 +162,9 @@ def test_another_machine_and_back(home: str, page_at: PageAt) -> None:
 
 
 def test_files_are_dropped_and_nothing_in_them_is_markup(home: str, page_at: PageAt, tmp_path: Path) -> None:
-    page = page_at(home).open("map")
+    watched = page_at(home)
+    watched.expect_error("422")  # state files alone, and then what is no part of a node
+    page = watched.open("map")
     machine = tmp_path / "machine.yaml"
     machine.write_text((EIGHT / "machine.yaml").read_text().replace("gpu0", '"<img src=x onerror=alert(1)>"'))
     page.get_by_text("Another machine…").click()
@@ -170,6 +172,18 @@ def test_files_are_dropped_and_nothing_in_them_is_markup(home: str, page_at: Pag
     expect(page.get_by_role("button", name="Back to what is served")).to_be_visible()
     assert page.locator("svg.picture img").count() == 0
     expect(page.locator("svg.picture")).to_contain_text("<img src=x")
+    expect(page.get_by_text("Nobody holds anything")).to_be_visible()
+    state = [str(file) for file in (EIGHT / "state/after-reboot").rglob("*") if file.is_file()]
+    page.get_by_label("Or drop files").set_input_files(state)  # of the machine that is shown
+    expect(page.locator(".holder")).to_have_count(3)
+    other = tmp_path / "notes.txt"
+    other.write_text("nothing")
+    page.get_by_label("Or drop files").set_input_files(str(other))
+    expect(page.get_by_role("alert")).to_contain_text("is no part of a node")
+    with page.expect_response("**/api/v1/map") as drawn:
+        resize(page, 390)
+    assert drawn.value.ok  # what is shown is still what is asked for
+    expect(page.locator(".holder")).to_have_count(3)
 
 
 def test_changes_come_without_a_reload_and_keep_zoom_and_focus(page_at: PageAt, tmp_path: Path) -> None:

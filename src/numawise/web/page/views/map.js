@@ -29,7 +29,7 @@ export default {
     const side = h("div", { class: "stack map-side" }, panel("Chosen", detail), panel("Who holds what", [summary, holders]));
     /** @type {any} */
     let node = params.node ?? (params.machine ? { machine: params.machine } : null), data = null;
-    let waiting = new AbortController(), ended = false, drawn = 0, shownPart = "", shownHolder = "", readable = true;
+    let waiting = new AbortController(), ended = false, drawn = 0, shownPart = "", shownHolder = "", readable = true, noMachine = false;
 
     fill(root, head, problem, h("div", { class: "split map-split" }, h("div", { class: "stack map-left" }, map, tables, notes), side));
     acceptDrops(map, async (list) => {
@@ -48,21 +48,24 @@ export default {
     watcher.observe(map);
     await load();
 
+    /** @returns {Promise<boolean | undefined>} whether it is drawn; undefined where something else is asked for meanwhile */
     async function load() {
       waiting.abort();
       waiting = new AbortController();
       const width = picture.width();
       try {
         const next = node ? await post("map", { node, width }, waiting.signal) : await get("map", { width }, waiting.signal);
-        if (ended) return;
+        if (ended) return undefined;
         const news = data && !node ? changes(data, next) : "";
         data = next;
         drawn = width;
         fill(problem);
         render();
         if (news) announce(news);
+        return true;
       } catch (error) {
-        if (isAbort(error) || ended) return;
+        if (isAbort(error) || ended) return undefined;
+        noMachine = error.field === "$.node.machine";
         const told = problemNotice(error);
         if (!data && !node) { // nobody starts before an empty page
           node = { machine: EXAMPLE };
@@ -72,20 +75,31 @@ export default {
         }
         fill(problem, told);
         if (!data) fill(head, viewHead("Map", "Nothing is drawn yet: name a machine or drop files.", others));
+        return false;
       }
     }
 
-    function choose(next, words) {
+    /** Show another node. Files without a machine, such as state files, are laid over the one that is shown; what cannot be shown changes nothing. */
+    async function choose(next, words) {
+      const before = node;
       node = next;
+      let drawn = await load();
+      if (drawn === false && noMachine && next?.files && readable && (before || overview.node)) {
+        const kept = (before?.files ?? []).filter((file) => !next.files.some((newer) => newer.name === file.name));
+        node = { ...(before ?? { served: true }), files: [...kept, ...next.files] };
+        drawn = await load();
+      }
+      if (drawn === false) node = before;
+      if (!drawn) return;
       clear();
+      picture.select("");
       showPart(null);
-      rewrite({ machine: next?.machine ?? "" });
+      rewrite({ machine: node?.machine ?? "" });
       announce(words ? `${words} is shown` : "what is served is shown");
-      load();
     }
 
     function render() {
-      const what = node ? badge("info", readable ? "not the machine that is served" : "an example") : null;
+      const what = node ? badge("info", !readable ? "an example" : node.served ? "with dropped files" : "not the machine that is served") : null;
       const back = node && overview.node && readable ? button("Back to what is served", () => (others.querySelector("summary").focus(), choose(null, ""))) : null;
       const tried = button("Try it in What if", whatIf);
       const here = others.contains(document.activeElement) ? document.activeElement : null;
