@@ -1,6 +1,8 @@
 """The box: jobs of this host as they come and go, and ending one's own."""
 
 import contextlib
+import os
+import pwd
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +40,8 @@ def test_an_idle_box_is_sound_and_jobs_come_and_are_ended(box: Box, page_at: Pag
     page = page_at(box.serve("--allow-changes")).open("box")
     expect(page.get_by_text("Nothing is held")).to_be_visible()
     expect(page.get_by_text("Nothing has ended yet")).to_be_visible()
+    whose = "all users" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    expect(page.get_by_text(f"Jobs of {whose} can be ended here.")).to_be_visible()
     is_sound(page, themes=BOTH)
     words = ("--", "sh", "-c", "sleep 3600 # <b>bold</b>")
     job = box.host.start("run", "-q", "--name", "train", *words)

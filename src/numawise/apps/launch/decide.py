@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.where import NUMA_LABEL, check_where, open_nodes
 from numawise.errors import InputError
-from numawise.render.words import bytes_text
+from numawise.render.words import bytes_text, counted
 from numawise.results.allotment import Allotment, allotment_of
 from numawise.results.placement import Capacity, Grant, Hold, NoRoom, Placement, pool_cpus, pool_of
 from numawise.rules.model import BEST_EFFORT, NONE
@@ -180,9 +180,10 @@ def shared_shortage(capacity: Capacity, pool: int, holds: Sequence[Hold]) -> NoR
     shared = tuple(hold for hold in holds if not hold.grant.cpus)
     promised = sum(hold.grant.cpu_limit for hold in shared)
     if shared and (not pool or promised > pool.bit_count() * 1000):
-        left = f"{pool.bit_count()} CPUs would be left" if pool else "no CPU would be left"
+        left = f"{counted(pool.bit_count(), 'CPU')} would be left" if pool else "no CPU would be left"
         needed = f" ({cpus_text(promised)} promised)" if promised else ""
-        return NoRoom(f"{left} in the shared pool, where {len(shared)} jobs run{needed}", shared)
+        run = "1 job runs" if len(shared) == 1 else f"{len(shared)} jobs run"
+        return NoRoom(f"{left} in the shared pool, where {run}{needed}", shared)
     for hold in shared:
         if dict(hold.labels).get(NUMA_LABEL) and not pool & capacity.cpus_of(hold.grant.near):
             numa = format_ids(hold.grant.near)

@@ -124,6 +124,8 @@ def test_where_a_job_goes(machine: str, before: str, asked: str, expected: str) 
                  "1.5 CPUs asked for in the shared pool on NUMA 1, 1 CPU of it left <h0>",                  id="share of a node's pool"),
     pytest.param("numa=1",          "numa=1 cpus=64",
                  "no CPU of NUMA 1 would be left in the shared pool, where h0 keeps to it <h0>",            id="last of a node's pool"),
+    pytest.param("cpus=2.5",        "cpus=126",
+                 "2 CPUs would be left in the shared pool, where 1 job runs (2.5 CPUs promised) <h0>",      id="last of the pool"),
     pytest.param("cpus=8",          "cpu_ids=3-6",     "CPUs 3-4 are not free <h0>",                        id="CPUs"),
     pytest.param("cpus=2;numa=1 gpus=1", "alone",      "no NUMA node is free as a whole <h0 h1>",           id="no node"),
     pytest.param("gpu_ids=5",       "alone numa=1",    "NUMA 1 is not free <h0>",                           id="that node"),

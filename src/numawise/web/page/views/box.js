@@ -85,9 +85,9 @@ class BoxView {
     const own = new Set(box.allowChanges ? box.own : []);
     const jobs = counted(box.holds.length, "job");
     const line = box.waiting.length ? `, ${counted(box.waiting.length, "waits", "wait")}` : "";
-    const words = `${box.hostname}: ${jobs}${line}. ${box.allowChanges ? `Jobs of ${box.user} can be ended here.` : "Nothing can be ended here: the server was started without --allow-changes."}`;
+    const words = `${box.hostname}: ${jobs}${line}. ${box.allowChanges ? `Jobs of ${box.user === "root" ? "all users" : box.user} can be ended here.` : "Nothing can be ended here: the server was started without "}`;
     const { remarks, holds: first, line: queue, free, ended } = this.places;
-    this.fillNew(this.head, words, () => viewHead("Box", words));
+    this.fillNew(this.head, words, () => viewHead("Box", [words, box.allowChanges ? null : h("code", { class: "box-option" }, "--allow-changes")]));
     this.fillNew(remarks, box.remarks, () => box.remarks.map((remark) => notice("warn", sentence(remark))));
     this.fillNew(first, [holds, [...own], box.deviceNames], () => this.holds(holds, own));
     this.fillNew(queue, [box.waiting, [...own]], () => (box.waiting.length ? this.line(box, own) : null));
@@ -164,7 +164,7 @@ class BoxView {
       { title: "User", cell: (waiter) => waiter.user },
       { title: "Waits", number: true, cell: (waiter) => since(waiter.since) },
       { title: "State", cell: (waiter) => badge(waiter.state === "waiting" ? "info" : "warn", waiter.state) },
-      { title: "For", cell: (waiter) => [waiter.missing ?? "about to start", waiter.holders.length ? quiet(` held by ${waiter.holders.map((id) => names.get(id) ?? id).join(", ")}`) : null] },
+      { title: "For", cell: (waiter) => [waiter.missing ?? "about to start", waiter.holders.length ? quiet(`; held by ${waiter.holders.map((id) => names.get(id) ?? id).join(", ")}`) : null] },
     ];
     if (own.size) columns.push({ title: "End", cell: (waiter) => (own.has(waiter.id) ? button("Cancel…", () => this.cancel(waiter), { small: true, "aria-label": `Cancel ${waiter.id}` }) : quiet("not yours")) });
     return panel("In line", table({ columns, rows: box.waiting }), { wide: true, class: own.size ? "box-actions" : "" });
