@@ -69,6 +69,19 @@ def test_the_theme_follows_the_system_and_a_choice_stays(served: Served, page_at
     assert background() == dark
 
 
+def test_without_a_host_the_page_opens_with_the_cluster_and_the_map_is_an_example(
+    served: Served, page_at: PageAt
+) -> None:
+    config = "examples/8gpu-server/kubelet.yaml"
+    page = page_at(served("--no-host", "--nodes", "dgx-h100:2", "--kubelet-config", config)).open()
+    expect(page.locator(".node-card")).to_have_count(2)
+    expect(page.locator("#views a[aria-current]")).to_have_text("Cluster")
+    expect(page.locator("#views")).not_to_contain_text("Box")
+    page.get_by_role("link", name="Map", exact=True).click()
+    expect(page.locator(".notice-info")).to_contain_text("This is an example: no node is served here.")
+    expect(page.locator("main svg [data-cpus]").first).to_be_visible()
+
+
 def test_a_machine_that_cannot_be_read_and_a_server_that_ends(page_at: PageAt, tmp_path: Path) -> None:
     with serving(["--root", str(tmp_path)]) as home:  # complains when the server's log has an error
         watched = page_at(home)

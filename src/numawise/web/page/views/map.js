@@ -27,9 +27,11 @@ export default {
     const others = machineChooser(params.machine ?? "", (node, words) => choose(node, words));
     const map = h("section", { class: "panel map-panel", "aria-label": "Machine" }, picture.element, legend);
     const side = h("div", { class: "stack map-side" }, panel("Chosen", detail), panel("Who holds what", [summary, holders]));
+    const asked = params.node ?? (params.machine ? { machine: params.machine } : null);
+    let example = !asked && !overview.node; // nobody starts before an empty page
     /** @type {any} */
-    let node = params.node ?? (params.machine ? { machine: params.machine } : null), data = null;
-    let waiting = new AbortController(), ended = false, drawn = 0, shownPart = "", shownHolder = "", readable = true, noMachine = false;
+    let node = example ? { machine: EXAMPLE } : asked, data = null;
+    let waiting = new AbortController(), ended = false, drawn = 0, shownPart = "", shownHolder = "", noMachine = false;
 
     fill(root, head, problem, h("div", { class: "split map-split" }, h("div", { class: "stack map-left" }, map, tables, notes), side));
     acceptDrops(map, async (list) => {
@@ -42,7 +44,7 @@ export default {
     });
     picture.onSelect((part) => showPart(part));
     showPart(null);
-    const quiet = live.on("map", () => node || load());
+    const quiet = live.on("map", () => (example && overview.node ? choose(null, "") : node || load()));
     const resized = later(200, () => Math.abs(picture.width() - drawn) > 40 && load());
     const watcher = new ResizeObserver(() => drawn && resized());
     watcher.observe(map);
@@ -59,7 +61,7 @@ export default {
         const news = data && !node ? changes(data, next) : "";
         data = next;
         drawn = width;
-        fill(problem);
+        fill(problem, example && !overview.node ? notice("info", "This is an example: no node is served here.", "Name a machine, or drop files, to see your own.") : null);
         render();
         if (news) announce(news);
         return true;
@@ -67,11 +69,10 @@ export default {
         if (isAbort(error) || ended) return undefined;
         noMachine = error.field === "$.node.machine";
         const told = problemNotice(error);
-        if (!data && !node) { // nobody starts before an empty page
-          node = { machine: EXAMPLE };
-          readable = false;
+        if (!data && !node) {
+          [node, example] = [{ machine: EXAMPLE }, true];
           await load();
-          if (!data) [node, readable] = [null, true];
+          if (!data) [node, example] = [null, false];
         }
         fill(problem, told);
         if (!data) fill(head, viewHead("Map", "Nothing is drawn yet: name a machine or drop files.", others));
@@ -81,15 +82,15 @@ export default {
 
     /** Show another node. Files without a machine, such as state files, are laid over the one that is shown; what cannot be shown changes nothing. */
     async function choose(next, words) {
-      const before = node;
-      node = next;
+      const before = node, wasExample = example;
+      [node, example] = [next, false];
       let drawn = await load();
-      if (drawn === false && noMachine && next?.files && readable && (before || overview.node)) {
+      if (drawn === false && noMachine && next?.files && !wasExample && (before || overview.node)) {
         const kept = (before?.files ?? []).filter((file) => !next.files.some((newer) => newer.name === file.name));
         node = { ...(before ?? { served: true }), files: [...kept, ...next.files] };
         drawn = await load();
       }
-      if (drawn === false) node = before;
+      if (drawn === false) [node, example] = [before, wasExample];
       if (!drawn) return;
       clear();
       picture.select("");
@@ -99,8 +100,9 @@ export default {
     }
 
     function render() {
-      const what = node ? badge("info", !readable ? "an example" : node.served ? "with dropped files" : "not the machine that is served") : null;
-      const back = node && overview.node && readable ? button("Back to what is served", () => (others.querySelector("summary").focus(), choose(null, ""))) : null;
+      const words = example ? "an example" : node?.served ? "with dropped files" : node && overview.node ? "not the machine that is served" : "";
+      const what = words ? badge("info", words) : null;
+      const back = node && overview.node && !example ? button("Back to what is served", () => (others.querySelector("summary").focus(), choose(null, ""))) : null;
       const tried = button("Try it in What if", whatIf);
       const here = others.contains(document.activeElement) ? document.activeElement : null;
       fill(head, viewHead(data.name === "this machine" ? "This machine" : data.name, [data.summary, what && " ", what], back, tried, others), data.notices.length ? h("div", { class: "stack-small map-problem" }, data.notices.map((line) => notice("warn", line))) : null);
