@@ -152,7 +152,7 @@ def test_what_is_wrong_is_one_sentence(home: str, page_at: PageAt, tmp_path: Pat
     evil = tmp_path / "<img src=x onerror=alert(1)>.yaml"
     evil.write_text("kind: Pod\nmetadata: {name: '<b>x</b>'}\nspec: 7\n")
     drop(page, SMALL / "machine.yaml", SMALL / "kubelet.yaml", evil)
-    expect(page.locator(".notice-no")).to_be_visible()
+    expect(page.locator(".notice-no")).to_contain_text(".yaml:2: metadata.name: Invalid value")
     assert page.locator("img[src=x], .notice b").count() == 0
     is_sound(page)
 

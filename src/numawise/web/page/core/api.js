@@ -19,10 +19,10 @@ export class Problem extends Error {
 
   /** Where it is wrong, in words; "" where that is not known. */
   get place() {
-    if (this.file) return this.line ? `${this.file}:${this.line}` : this.file;
     const [, step] = /^\$\.steps\[(\d+)\]/.exec(this.field) ?? [];
-    if (step !== undefined) return `step ${Number(step) + 1}`;
-    return this.field.startsWith("$") ? "" : this.field; // nobody on a page sees the body of a request
+    const own = this.field.startsWith("$") ? "" : this.field; // nobody on a page sees the body of a request
+    if (this.file) return `${this.file}${this.line ? `:${this.line}` : ""}${own && `: ${own}`}`;
+    return step === undefined ? own : `step ${Number(step) + 1}`;
   }
 }
 

@@ -85,6 +85,9 @@ const SHAPES = new Set([
   "pattern", "clipPath", "use",
 ]);
 
+/** A text whose lines may break behind commas, slashes and equals signs. */
+export const breakable = (text) => String(text).split(/(?<=[,/=])/).flatMap((part, at) => (at ? [h("wbr"), part] : [part]));
+
 /** Say something to screen readers. */
 export function announce(words) {
   const place = document.getElementById("announce");

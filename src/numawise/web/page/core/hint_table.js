@@ -1,5 +1,5 @@
 // The hints of one round in NUMA columns, and how the merge narrowed them.
-import { h } from "./dom.js";
+import { breakable, h } from "./dom.js";
 import { rangesOf } from "./step_picture.js";
 
 const FEW = 4; // up to so many NUMA nodes each has a column of its own; of more, equal ones share one
@@ -74,7 +74,7 @@ export function hintTable(round, upTo) {
     const state = !merging ? "" : at === undefined ? "hint-silent" : at === upTo ? "hint-heard" : at > upTo ? "hint-later" : "";
     const narrowing = at !== undefined && at <= upTo ? round.narrowing[at] : null;
     return h("tr", { class: state || null, "aria-current": state === "hint-heard" ? "true" : null },
-      h("th", { scope: "row" }, hints.resource),
+      h("th", { scope: "row" }, breakable(hints.resource)),
       known && h("td", null, asked(hints)),
       groups.map((group) => cell(look(hints, group[0]), gone(group), !merging)),
       wider && h("td", { class: "hint-several" }, several(hints)),

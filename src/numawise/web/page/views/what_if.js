@@ -14,7 +14,7 @@ import { machineChoice } from "../what_if/machine_choice.js";
 import { nextStep } from "../what_if/next_step.js";
 import { outcome } from "../what_if/outcome.js";
 import { openDialog, shareDialog } from "../what_if/share.js";
-import { fileText, keepText, keptText, linkWord, readFile, readLink, scenarioStore, withoutStep, withStep } from "../what_if/store.js";
+import { configAt, fileText, keepText, keptText, linkWord, readFile, readLink, scenarioStore, withoutStep, withStep } from "../what_if/store.js";
 import { timeline } from "../what_if/timeline.js";
 
 const NARROWEST = 320;
@@ -223,11 +223,11 @@ function build(root, { overview }, messages, store) {
     showMaps(side, compared?.side);
     const words = (compared?.differences ?? []).filter((one) => one.step === store.at).flatMap((one) => one.words);
     fill(detail, words.map((each) => notice("warn", `This step differs: on the other side it is ${each}.`)), compared?.side ? null : outcome(side.steps[store.at - 1], answer.columns, why), side.remarks.map((remark) => h("p", { class: "hint" }, remark)));
-    next.update(side, store.now);
+    next.update(side, store.now, store.at);
     fits.show(store.now.node, store.now.steps, store.at);
     machine.show(store.now.node, side);
     compare.show(store.now, compared, side.release);
-    fill(about, policies(side));
+    fill(about, policies(side, store.now.node.config));
     if (!editing.hidden) editor.show(store.now.node.config ?? "", store.now.node);
     remember();
   }
@@ -236,7 +236,8 @@ function build(root, { overview }, messages, store) {
   async function why(pod) {
     try {
       const { node: given, steps } = store.now;
-      const question = { node: given, steps, at: store.at, pod, width: Math.min(760, Math.max(NARROWEST, innerWidth - 96)) };
+      const room = Math.min(1240, innerWidth - 32) - 36; // inside the dialog; the steps stand beside the map from 860 on
+      const question = { node: given, steps, at: store.at, pod, width: Math.max(NARROWEST, Math.floor(room > 860 ? (room * 7) / 12 - 36 : room - 28)) };
       const found = await post("scenario/why", question);
       const onTry = (suggestion) => post("scenario/why/try", { ...question, suggestion });
       dialog("Why", explanationView(found, { onTry, level: 3 })).element.classList.add("what-why");
@@ -256,8 +257,9 @@ function build(root, { overview }, messages, store) {
     split.classList.add("what-split-wide");
     otherPicture.show(other.map);
     maps.classList.add("what-maps-two");
-    const half = (words, one, element) => h("figure", { class: "what-side" }, h("figcaption", { class: "row" }, h("strong", null, words), badge("plain", `Kubernetes ${one.release}`)), outcome(one.steps[store.at - 1], answer.columns), element, holders(one.map));
-    fill(maps, half("This kubelet", side, picture.element), half("The other one", other, otherPicture.element));
+    const half = (words, one, given, element, onWhy) => h("figure", { class: "what-side" }, h("figcaption", { class: "what-policies" }, h("strong", null, words), policies(one, configAt({ ...store.now, node: given }, store.at))), outcome(one.steps[store.at - 1], answer.columns, onWhy), element, holders(one.map));
+    const { node: ours, compare: { config = "" } } = store.now;
+    fill(maps, half("This kubelet", side, ours, picture.element, why), half("The other one", other, { config: config || ours.config }, otherPicture.element));
   }
 
   /** Who the marks of a map stand for. */
@@ -267,9 +269,8 @@ function build(root, { overview }, messages, store) {
   }
 
   /** The policies in a few words, read off the text of the configuration. */
-  function policies(side) {
-    const config = store.now.node.config ?? "";
-    const value = ([name, otherwise]) => new RegExp(`^\\s*"?${name}"?:\\s*"?([A-Za-z-]+)`, "m").exec(config)?.[1] ?? (config ? otherwise : "");
+  function policies(side, config = "") {
+    const value = ([name, otherwise]) => new RegExp(`^\\s*["']?${name}["']?:\\s*["']?([A-Za-z-]+)`, "m").exec(config)?.[1] ?? (config ? otherwise : "");
     const words = POLICIES.map(value);
     return [badge("plain", `Kubernetes ${side.release}`), " ", config ? [badge("info", `${words[0]}, by ${words[1]}`), " ", badge("plain", `CPUs ${words[2]}`), " ", badge("plain", `memory ${words[3]}`)] : badge("plain", "its own configuration")];
   }
@@ -343,7 +344,7 @@ function build(root, { overview }, messages, store) {
   }
 
   function keys(event) {
-    const writing = event.target instanceof HTMLElement && event.target.matches("input, textarea, select");
+    const writing = event.target instanceof HTMLElement && event.target.matches('input:not([type="checkbox"]), textarea:not([data-given])');
     if (writing || !(event.ctrlKey || event.metaKey)) return;
     const key = event.key.toLowerCase();
     if (key === "z" || key === "y") {

@@ -14,7 +14,7 @@ const QUIET = 350;
  */
 export function configEditor({ onConfig, label = "Configuration" }) {
   const form = h("div", { class: "what-settings" });
-  const area = h("textarea", { class: "code what-config", rows: "26", spellcheck: "false", "aria-label": `${label} as YAML`, oninput: () => typed() });
+  const area = h("textarea", { class: "code what-config", rows: "26", spellcheck: "false", "aria-label": `${label} as YAML`, oninput: () => (area.removeAttribute("data-given"), typed()) });
   const problems = h("div", { class: "stack-small", role: "status" });
   const search = h("input", { type: "search", placeholder: "Find a setting", "aria-label": "Find a setting", oninput: () => filter() });
   const only = h("input", { type: "checkbox", onchange: () => filter() });
@@ -29,6 +29,8 @@ export function configEditor({ onConfig, label = "Configuration" }) {
   let applied = "";
   let shown = "";
   let controller = new AbortController();
+  let waiting = /** @type {any[]} */ ([]); // changes by the form that are in no text yet
+  let handed = 0; // texts that were given to `onConfig` and not taken over yet
 
   const typed = later(QUIET, () => ask([], "the configuration's text"));
 
@@ -36,8 +38,9 @@ export function configEditor({ onConfig, label = "Configuration" }) {
   async function show(text, forNode) {
     const { config: _, release: version = "", ...machine } = forNode;
     const key = JSON.stringify([text, version, machine]);
-    if (key === shown) return;
+    if (key === shown || (handed && text !== applied)) return; // an older one than what is written here
     shown = key;
+    waiting = [];
     const written = text === applied && version === release && JSON.stringify(machine) === JSON.stringify(node);
     node = machine;
     if (version !== release) {
@@ -46,31 +49,42 @@ export function configEditor({ onConfig, label = "Configuration" }) {
     }
     if (written) return;
     applied = text;
-    area.value = text;
+    put(text);
     await ask([], "");
+  }
+
+  /** A text that nobody typed: what Ctrl+Z takes back is a step of the scenario. */
+  function put(text) {
+    area.value = text;
+    area.setAttribute("data-given", "");
   }
 
   async function ask(changes, words) {
     const mine = (turn += 1);
+    waiting.push(...changes);
     controller.abort();
     controller = new AbortController();
     const sent = area.value;
     try {
-      const next = await post("config", { text: sent, release, node, changes }, controller.signal);
+      const next = await post("config", { text: sent, release, node, changes: waiting }, controller.signal);
       if (mine !== turn || area.value !== sent) return; // what was typed since is asked about next
       answer = next;
-      if (area.value !== answer.text) area.value = answer.text;
+      waiting = [];
+      if (area.value !== answer.text) put(answer.text);
       area.removeAttribute("aria-invalid");
       draw();
       tell();
       if (words && answer.starts && answer.text !== applied) {
         applied = answer.text;
-        onConfig(answer.text, words);
+        handed += 1;
+        Promise.resolve(onConfig(answer.text, words)).finally(() => (handed -= 1));
       }
     } catch (error) {
       if (isAbort(error) || mine !== turn) return;
       area.setAttribute("aria-invalid", "true");
       fill(problems, problemNotice(error), error.line ? lineButton(error.line) : null);
+      if (waiting.length) draw(); // the form shows what the text has, as it was last read
+      waiting = [];
     }
   }
 
@@ -85,7 +99,7 @@ export function configEditor({ onConfig, label = "Configuration" }) {
   /** A change of the text that mends what a finding is about. */
   function fixButton(correction) {
     return button(correction.title, () => {
-      area.value = applyEdits(answer.text, correction.edits);
+      put(applyEdits(answer.text, correction.edits));
       ask([], correction.title);
     }, { small: true });
   }
@@ -102,12 +116,25 @@ export function configEditor({ onConfig, label = "Configuration" }) {
   // --- the form -----------------------------------------------------------------------------------
 
   function draw() {
-    const focus = form.contains(document.activeElement) ? /** @type {any} */ (document.activeElement).closest("[data-setting]")?.dataset.setting : null;
+    const here = /** @type {any} */ (document.activeElement);
+    const inputs = (setting) => [...(setting?.querySelectorAll("select, input, button") ?? [])];
+    const place = form.contains(here) ? here.closest("[data-setting]") : null;
+    const at = inputs(place).indexOf(here);
     const groups = new Map();
     for (const one of settings) groups.set(one.group, [...(groups.get(one.group) ?? []), one]);
     fill(form, [...groups].map(([name, members]) => group(name, members)));
     filter();
-    if (focus) form.querySelector(`[data-setting="${CSS.escape(focus)}"]`)?.querySelector("select, input, button")?.focus({ preventScroll: true });
+    if (!place) return;
+    const successors = inputs(form.querySelector(`[data-setting="${CSS.escape(place.dataset.setting)}"]`));
+    const next = successors[at] ?? successors[0];
+    next?.focus({ preventScroll: true });
+    if (next?.type === here.type && here.value !== here.defaultValue && next.defaultValue !== undefined) writeOn(next, here.value);
+  }
+
+  /** Go on with what somebody is writing in a field: the browser does not tell of it when they leave. */
+  function writeOn(input, text) {
+    input.value = text;
+    input.addEventListener("blur", () => input.value === text && input.dispatchEvent(new Event("change")), { once: true });
   }
 
   function group(name, members) {

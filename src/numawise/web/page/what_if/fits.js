@@ -25,7 +25,7 @@ export function fitsPanel() {
     controller.abort();
     controller = new AbortController();
     try {
-      const { shapes: rows } = await post("fits", { ...asked, shapes: next }, controller.signal);
+      const { shapes: rows } = next.length ? await post("fits", { ...asked, shapes: next }, controller.signal) : { shapes: [] };
       shapes = next;
       if (keep) input.value = "";
       fill(wrong);

@@ -2,6 +2,7 @@
 import { fill, h } from "../core/dom.js";
 import { button, checkbox, field, select } from "../core/ui.js";
 import { podObject } from "./example.js";
+import { configAt } from "./store.js";
 
 const KINDS = [
   ["form", "A pod comes"], ["yaml", "Pods come (YAML)"], ["remove", "A pod ends"], ["resize", "A pod asks for another size"],
@@ -126,12 +127,11 @@ export function nextStep({ onStep }) {
   }
 
   /** What there is at the step that is looked at; what is being written stays. */
-  function update(side, scenario) {
+  function update(side, scenario, at) {
     const was = JSON.stringify([pods, devices.map((one) => one.resource), config]);
     pods = (side.map?.holders ?? []).filter((one) => one.kind === "pod").map(({ id, name }) => ({ id, name }));
     devices = side.devices;
-    const restarted = scenario.steps.filter((step) => step.restart?.text).at(-1);
-    config = restarted?.restart.text ?? scenario.node.config ?? "";
+    config = configAt(scenario, at);
     used = new Set(side.steps.flatMap((step) => step.pods.map((pod) => pod.name)));
     const busy = body.contains(document.activeElement) && kind.value === "yaml";
     if (!busy && (!body.childElementCount || was !== JSON.stringify([pods, devices.map((one) => one.resource), config]) || kind.value === "devices" || kind.value === "form")) keepFocus(show);

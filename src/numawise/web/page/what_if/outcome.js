@@ -1,5 +1,5 @@
 // What came of one step: verdict and sentence of every pod, its containers in a table, and notes.
-import { h } from "../core/dom.js";
+import { breakable, h } from "../core/dom.js";
 import { badge, button } from "../core/ui.js";
 import { KINDS } from "./timeline.js";
 
@@ -31,5 +31,5 @@ function onePod(pod, columns, several, onWhy) {
     pod.sentence && h("p", { class: "what-sentence" }, pod.sentence, " ", onWhy && ["admitted", "rejected"].includes(pod.verdict) ? button("Why?", () => onWhy(pod.uid), { small: true, "aria-label": `Why is ${pod.name} ${pod.verdict}?` }) : null),
     rows.length ? h("div", { class: "what-rows", tabindex: "0", role: "group", "aria-label": `What ${pod.name} has` },
       h("table", { class: "table" }, h("thead", null, h("tr", null, shown.map(({ name }) => h("th", { scope: "col" }, WORDS[name] ?? name)))),
-        h("tbody", null, rows.map((row) => h("tr", null, shown.map(({ at }) => h("td", null, row[at]))))))) : null);
+        h("tbody", null, rows.map((row) => h("tr", null, shown.map(({ at }) => h("td", null, breakable(row[at])))))))) : null);
 }

@@ -44,8 +44,8 @@ const MAKERS = {
   },
   amounts(setting, value, onChange) {
     const names = setting.names ?? [];
-    const rows = Object.entries(value !== null && typeof value === "object" ? value : {});
-    const send = (next) => onChange(next.length ? Object.fromEntries(next) : null);
+    let rows = Object.entries(value !== null && typeof value === "object" ? value : {});
+    const send = (next) => onChange((rows = next).length ? Object.fromEntries(next) : null);
     return rowsGroup(setting, rows, ([name, amount], at) => [
       listInput(names, name, "Name", (next) => send(next === "" ? rows.filter((_, row) => row !== at) : rows.map((row, number) => (number === at ? [next, row[1]] : row)))),
       textInput({ "aria-label": `Amount of ${name}` }, shown(amount), (next) => send(next === "" ? rows.filter((_, row) => row !== at) : rows.map((row, number) => (number === at ? [row[0], next] : row)))),
@@ -56,9 +56,10 @@ const MAKERS = {
   },
   memory(setting, value, onChange) {
     const entries = Array.isArray(value) ? value.filter((one) => one !== null && typeof one === "object") : [];
-    const rows = entries.flatMap((entry) => Object.entries(entry.limits ?? {}).map(([type, size]) => [entry.numaNode ?? 0, type, size]));
+    let rows = entries.flatMap((entry) => Object.entries(entry.limits ?? {}).map(([type, size]) => [entry.numaNode ?? 0, type, size]));
     const send = (next) => {
       const nodes = new Map();
+      rows = next;
       for (const [numa, type, size] of next) nodes.set(numa, { ...(nodes.get(numa) ?? {}), [type]: size });
       onChange(nodes.size ? [...nodes].map(([numaNode, limits]) => ({ numaNode, limits })) : null);
     };
@@ -73,6 +74,7 @@ const MAKERS = {
 
 function textInput(attributes, value, onDone) {
   const input = h("input", { type: "text", value, autocomplete: "off", spellcheck: "false", ...attributes, onchange: () => onDone(input.value.trim()) });
+  input.defaultValue = value;
   return input;
 }
 

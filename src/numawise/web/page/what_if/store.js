@@ -71,6 +71,11 @@ export function withoutStep(scenario, number) {
   return { ...scenario, steps: scenario.steps.filter((_, index) => index !== number - 1) };
 }
 
+/** The configuration with which the kubelet runs behind a step. */
+export function configAt({ node, steps }, at) {
+  return steps.slice(0, at).findLast((step) => step.restart?.text)?.restart.text ?? node.config ?? "";
+}
+
 // --- as a file and as an address ------------------------------------------------------------------
 
 /** The scenario and the step that is looked at, as they are written. */
