@@ -155,6 +155,13 @@ def test_what_is_wrong_is_one_sentence(home: str, page_at: PageAt, tmp_path: Pat
     expect(page.locator(".notice-no")).to_contain_text(".yaml:2: metadata.name: Invalid value")
     assert page.locator("img[src=x], .notice b").count() == 0
     is_sound(page)
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("kind: Pod\nspec: [1\n")
+    page.get_by_role("button", name="Empty the form").click()
+    drop(page, broken)
+    expect(page.locator(".notice-no")).to_contain_text("broken.yaml:2: is not valid YAML")
+    drop(page, SMALL / "machine.yaml", SMALL / "kubelet.yaml", SMALL / "pods" / "01-3cpu" / "a-3cpu.yaml")
+    expect(page.locator(".explanation h2").first).to_have_text("cpu3")  # the file that was wrong is forgotten
 
 
 def test_names_are_never_markup(home: str, page_at: PageAt) -> None:

@@ -57,6 +57,8 @@ KIND = re.compile(rb"""kind(?:(?<=[\s{,"']kind)|(?<=^kind))["']?\s*:\s*["']?(\w+
 """Begins with a word, which is looked for quickly, and then looks at what stands before it."""
 POD_KINDS = frozenset({"Pod", "PodList", *NATIVE})
 POD_KINDS_RAW = frozenset(kind.encode() for kind in POD_KINDS)
+KUBEADM = "kubeadm.k8s.io/"
+"""Its files have objects beside those that configure kubelets; alone they are read like any other."""
 PLUGIN_KINDS = ("ConfigMap", "ClusterPolicy", "HelmRelease", "Application")
 FLAG_FILE = re.compile(
     r"(?:\s*(?:[#;][^\n]*)?\n)*+\s*"
@@ -248,8 +250,10 @@ def _document(document: Document) -> Iterator[int]:
         yield ANSWERS
     elif kind in POD_KINDS or _is_plugin(document):
         yield PODS
-    else:
-        yield CONFIG if _has_configuration(document) else PODS
+    elif _has_configuration(document):
+        yield CONFIG
+    elif not str(value.get("apiVersion")).startswith(KUBEADM):
+        yield PODS
 
 
 def _has_nodes(value: Mapping[str, Any]) -> bool:

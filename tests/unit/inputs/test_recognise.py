@@ -54,3 +54,9 @@ def test_it_says_more_than_a_machine_that_was_named(tmp_path: Path) -> None:
     found = sorted_out(tmp_path, {"n.json": NODE}, machine=("dgx-h100",))
     assert found.spec.machine == ("dgx-h100",)
     assert names(found.node.machine) == ["n.json"]
+
+
+def test_what_kubeadm_has_beside_a_configuration_makes_no_pods() -> None:
+    file = str(Path(__file__).parents[3] / "examples" / "platforms" / "kubeadm.yaml")
+    found = recognised(NodeSpec(), [file])
+    assert (found.spec.kubelet_config, found.pods) == ((file,), ())

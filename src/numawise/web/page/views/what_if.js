@@ -366,6 +366,7 @@ function build(root, { overview }, messages, store) {
       } catch (error) {
         if (isAbort(error)) return;
         refuse(error, store.now, store.at, "open it");
+        fill(detail, h("p", { class: "hint" }, "There is nothing to show as long as it cannot be played."));
         add(wrong, [h("div", { class: "row" }, button("Show the example", () => change("the example", () => [example(), example().steps.length])))]);
       }
     },

@@ -45,6 +45,7 @@ export default {
     let question = startOf(params, overview);
     let answered = null;
     let going = null;
+    let refused = ""; // the file that could not be read: the next ones take its place
     const problems = h("div", { class: "why-place stack-small" });
     const told = h("div", { class: "stack" });
     const changed = h("div", { class: "why-place" });
@@ -62,7 +63,7 @@ export default {
         const { config, ...rest } = question.example ? {} : question.node;
         const node = config && !files.some(isConfig) ? { ...rest, config } : rest;
         const before = question.example ? nothing() : question;
-        if (files.length) start({ ...nothing(), node, text: before.text, files: merged(before.files, files) });
+        if (files.length) start({ ...nothing(), node, text: before.text, files: merged(before.files.filter((file) => file.name !== refused), files) });
       } catch (error) {
         fill(problems, problemNotice(error));
       }
@@ -87,11 +88,13 @@ export default {
         if (mine !== going) return;
         if (first && !answer.explanation && !answer.pods.length) return void startExample(answer.remarks.at(-1));
         answered = answer;
+        refused = "";
         fill(problems, answer.remarks.map((words) => notice("info", words)));
         fill(told, answerView());
         if (answer.explanation) announce(`${answer.explanation.name}: ${answer.explanation.answer}`);
       } catch (error) {
         if (isAbort(error) || mine !== going) return;
+        refused = error.file;
         fill(problems, problemNotice(error));
         fill(told);
         ask.open();

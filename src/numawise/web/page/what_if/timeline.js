@@ -23,6 +23,7 @@ export function timeline({ onGo, onUndo, onRedo, onRemove }) {
   const element = h("div", { class: "stack-small" }, bar, list);
   let at = 0;
   let count = 0;
+  for (const each of [undo, redo, before, next, drop]) allow(each, false);
 
   function keys(event) {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -42,7 +43,7 @@ export function timeline({ onGo, onUndo, onRedo, onRemove }) {
       return h("li", null, h("button", {
         type: "button", class: `what-step what-step-${kind}`, "aria-current": here ? "step" : null, tabindex: here ? "0" : "-1",
         onclick: () => onGo(number),
-      }, h("span", { class: "what-step-number" }, number ? `${number}` : "", number && time ? ` · ${time}` : ""), h("span", { class: "what-step-title" }, title), h("span", { class: "what-step-verdict" }, number ? `${MARKS[kind]} ${verdict}` : "as given"), more && h("span", { class: "what-step-more" }, more)));
+      }, h("span", { class: "what-step-number" }, number ? `${number}` : "", number && time ? ` · ${time}` : ""), h("span", { class: "what-step-title", title }, title), h("span", { class: "what-step-verdict" }, number ? `${MARKS[kind]} ${verdict}` : "as given"), more && h("span", { class: "what-step-more" }, more)));
     };
     fill(list, place(0, "", "Start", "", ""), steps.map((step) => place(step.number, step.verdict, step.title, step.at, marks.get(step.number) ?? "")));
     allow(undo, undoWords);
