@@ -236,7 +236,8 @@ function build(root, { overview }, messages, store) {
   async function why(pod) {
     try {
       const { node: given, steps } = store.now;
-      const room = Math.min(1240, innerWidth - 32) - 36; // inside the dialog; the steps stand beside the map from 860 on
+      // inside the dialog; the steps stand beside the map from 860 on
+      const room = Math.min(1240, innerWidth - 32) - 36;
       const question = { node: given, steps, at: store.at, pod, width: Math.max(NARROWEST, Math.floor(room > 860 ? (room * 7) / 12 - 36 : room - 28)) };
       const found = await post("scenario/why", question);
       const onTry = (suggestion) => post("scenario/why/try", { ...question, suggestion });

@@ -45,7 +45,8 @@ export default {
     let question = startOf(params, overview);
     let answered = null;
     let going = null;
-    let refused = ""; // the file that could not be read: the next ones take its place
+    // the file that could not be read: the next ones take its place
+    let refused = "";
     const problems = h("div", { class: "why-place stack-small" });
     const told = h("div", { class: "stack" });
     const changed = h("div", { class: "why-place" });

@@ -29,8 +29,10 @@ export function configEditor({ onConfig, label = "Configuration" }) {
   let applied = "";
   let shown = "";
   let controller = new AbortController();
-  let waiting = /** @type {any[]} */ ([]); // changes by the form that are in no text yet
-  let handed = 0; // texts that were given to `onConfig` and not taken over yet
+  // changes by the form that are in no text yet
+  let waiting = /** @type {any[]} */ ([]);
+  // texts that were given to `onConfig` and not taken over yet: what is to be shown meanwhile is older
+  let handed = 0;
 
   const typed = later(QUIET, () => ask([], "the configuration's text"));
 
@@ -38,7 +40,7 @@ export function configEditor({ onConfig, label = "Configuration" }) {
   async function show(text, forNode) {
     const { config: _, release: version = "", ...machine } = forNode;
     const key = JSON.stringify([text, version, machine]);
-    if (key === shown || (handed && text !== applied)) return; // an older one than what is written here
+    if (key === shown || (handed && text !== applied)) return;
     shown = key;
     waiting = [];
     const written = text === applied && version === release && JSON.stringify(machine) === JSON.stringify(node);
@@ -83,7 +85,8 @@ export function configEditor({ onConfig, label = "Configuration" }) {
       if (isAbort(error) || mine !== turn) return;
       area.setAttribute("aria-invalid", "true");
       fill(problems, problemNotice(error), error.line ? lineButton(error.line) : null);
-      if (waiting.length) draw(); // the form shows what the text has, as it was last read
+      // the form shows what the text has, as it was last read
+      if (waiting.length) draw();
       waiting = [];
     }
   }
@@ -177,5 +180,5 @@ export function configEditor({ onConfig, label = "Configuration" }) {
     for (const one of form.querySelectorAll(".what-group")) one.hidden = ![...one.querySelectorAll(".what-setting")].some((each) => !each.hidden);
   }
 
-  return { element, show, get text() { return area.value; } };
+  return { element, show };
 }

@@ -116,7 +116,7 @@ export function nextStep({ onStep }) {
   };
 
   const none = (words) => h("p", { class: "hint" }, words);
-  const shortName = (resource) => (resource.split("/")[1] ?? resource).toUpperCase().replace(/^GPU$/, "GPU");
+  const shortName = (resource) => (resource.split("/")[1] ?? resource).toUpperCase();
 
   function freeName() {
     for (let number = 1; ; number += 1) if (!used.has(`pod-${number}`)) return `pod-${number}`;
@@ -148,5 +148,5 @@ export function nextStep({ onStep }) {
   }
 
   show();
-  return { element, update, choose: (value) => ((kind.value = value), show()) };
+  return { element, update };
 }
