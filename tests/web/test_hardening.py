@@ -2,11 +2,14 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from numawise.errors import InputError
+from numawise.patience import look
 from numawise.results.overview import ServerOverview
 from numawise.web import application
 from numawise.web.desk import Desk
@@ -95,7 +98,7 @@ def test_a_cookie_is_of_one_server_alone() -> None:
 
 @pytest.mark.parametrize("host", [
     "127.0.0.1@evil.example", "evil.example:9801", "localhost.", "::1", "[evil]", "127.0.0.1,evil.example", "0", "2130706433",
-    "127.1", "localhost%00", "\xff", "a" * 5000, "10.0.0.7", "0x7f.1",
+    "127.1", "localhost%00", "127.0.0.1:9801@evil.example", "localhost:evil.example", "[::1]evil.example", "[::1", "[[::1]]", "\xff", "a" * 5000, "10.0.0.7", "0x7f.1",
 ])  # fmt: skip
 def test_other_names_are_not_answered(page: Page, host: str) -> None:
     assert page.get("overview", host=host).problem["status"] == 421
@@ -201,6 +204,38 @@ def test_too_many_listeners(page: Page, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(application, "MOST_LISTENERS", 0)
     answer = page.get("events")
     assert (answer.problem["status"], answer.headers["retry-after"]) == (429, "1")
+
+
+def test_reads_do_not_wait_for_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_go, begun = threading.Event(), threading.Barrier(application.WORKERS + 1)
+
+    def slow(desk: Desk, asked: Asked) -> object:  # noqa: ARG001
+        begun.wait()
+        let_go.wait()
+        look()
+        return {}
+
+    def quick(desk: Desk, asked: Asked) -> object:  # noqa: ARG001
+        return {}
+
+    monkeypatch.setattr(application, "LONGEST_CALL", 0.0)
+    page = Page(
+        operations=(
+            Operation(POST, "/slow", "slow", "", slow, ServerOverview),
+            Operation(GET, "/quick", "quick", "", quick, ServerOverview),
+        )
+    )
+    with ThreadPoolExecutor() as callers:
+        slow_calls = [callers.submit(page.post, "slow", {}) for _ in range(application.WORKERS)]
+        begun.wait()
+        try:
+            assert page.get("quick").status == 200
+        finally:
+            let_go.set()
+        for call in slow_calls:
+            problem = call.result().problem
+            assert (problem["status"], problem["advice"]) == (422, "ask for less")
+    page.close()
 
 
 def test_too_many_calls(tried: Page, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ import yaml
 from numawise.codec.infile import SPLIT, read_raw
 from numawise.codec.lines import LineIndex, Steps, json_lines
 from numawise.errors import InputError, cut, one_line, quoted, suggestion
+from numawise.patience import look
 from numawise.values import dataclass, field, replace
 
 Plain = Any  # a dict or a list; the parser's events show which
@@ -39,6 +40,8 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 3_000_000, 400_000, 100_000, 500
 MOST_REPEATED, MOST_TAGS, LARGEST_INT = 1000, 100, 2**63 - 1
 KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are not fields
+LOOK_MASK = 0xFFF
+"""So often is it looked whether there is time left."""
 TOO_MANY = f"holds more than {MOST_NODES:,} values"
 TOO_MANY_DOCUMENTS = f"holds more than {MOST_DOCUMENTS:,} documents"
 BAD_MERGE = "map merge requires map or sequence of maps as the value"
@@ -357,6 +360,8 @@ def _yaml_values(
         kind = type(event)
         if nodes > MOST_NODES:
             raise _at(event, file, TOO_MANY, SPLIT)
+        if nodes & LOOK_MASK == 0:
+            look()
         entry = 0
         if kind in VALUES:
             parent = stack[-1] if stack else None

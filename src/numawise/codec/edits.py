@@ -21,6 +21,7 @@ import yaml
 
 from numawise.codec.document import LOADER, Part
 from numawise.codec.lines import Steps
+from numawise.patience import look
 from numawise.results.correction import Correction, TextEdit, edit_of
 from numawise.values import dataclass
 
@@ -304,6 +305,7 @@ def _reached(part: Part, steps: Steps) -> _Way | None:
 
 
 def _inside(node: Any, step: str | int) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - nodes of PyYAML
+    look()  # it goes through all of a file, for every finding in it
     if isinstance(node, yaml.MappingNode) and isinstance(step, str):
         yield from ((key, value) for key, value in node.value if key.value == step)
     elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):

@@ -45,6 +45,7 @@ from numawise.machine.description import NodeDescription
 from numawise.machine.model import Device, DevicePlugin, Machine
 from numawise.node.ruled import Tune, ruled_by
 from numawise.node.unknown import doubt_about
+from numawise.patience import look
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import PodRequest, Role
 from numawise.results.alignment import NodeFacts
@@ -169,6 +170,7 @@ class SimulatedNode:
 
     def ask(self, pod: PodRequest, note: Note = ignore, pick: Pick = lowest) -> Decision:
         """What the kubelet would decide on a pod; nothing is kept."""
+        look()
         return admit(self.machine, self.rules, self.state, pod, note, pick, self.sums(self.used(pod.uid)))
 
     def sums(self, requested: Mapping[str, int]) -> Sums | None:
@@ -234,6 +236,7 @@ class SimulatedNode:
             return ()
 
         def attempt(state: NodeState, pod: PodRequest) -> Decision:
+            look()
             sums = self.sums(used(state, pod.uid))
             return admit(self.machine, self.rules, state, pod, note, sums=sums, resize=True)
 

@@ -8,7 +8,10 @@ Rules kept here:
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable
+
+HOST = re.compile(r"(?:\[(?P<inside>[^\[\]@/\s]+)\]|(?P<name>[^\[\]:@/\s]+))(?::[0-9]*)?")
 
 
 def is_own_address(host: str) -> bool:
@@ -22,10 +25,9 @@ def is_own_address(host: str) -> bool:
 
 
 def named_host(header: str) -> str:
-    """The name or address in a ``Host`` header, without port and brackets."""
-    if header.startswith("["):
-        return header.partition("]")[0].lstrip("[")
-    return header.partition(":")[0]
+    """The name or address in a ``Host`` header, without port and brackets; '': it is none."""
+    found = HOST.fullmatch(header)
+    return (found["inside"] or found["name"] or "") if found else ""
 
 
 def is_own_caller(headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -33,5 +35,5 @@ def is_own_caller(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     given = dict(headers)
     if b"origin" in given:
         return False
-    name = named_host(given.get(b"host", b"").decode("latin-1"))
-    return not name or is_own_address(name)
+    host = given.get(b"host", b"").decode("latin-1")
+    return not host or is_own_address(named_host(host))

@@ -3,8 +3,9 @@
 Rules kept here:
 
 1. A body is JSON, has at most ``LARGEST_BODY`` bytes and comes within ``PATIENCE`` seconds.
-2. Handlers run in ``WORKERS`` threads; beyond ``MOST_WAITING`` calls that wait for one, a call is told to
-   come again.
+2. Handlers run in ``WORKERS`` threads, those that only read what is served in as many of their own; beyond
+   ``MOST_WAITING`` calls that wait for one, a call is told to come again.  A call ends after
+   ``LONGEST_CALL`` seconds.
 3. An answer has an entity tag; whoever has it already gets no body.  Answers that depend only on what the
    news tell of are worked out once, however many ask, and kept until that changes.
 4. Whatever goes wrong is a problem with a status; a mistake of ours is logged once.
@@ -26,6 +27,7 @@ from starlette.routing import Route
 
 from numawise.codec.web.body import read_body, to_bytes
 from numawise.errors import InputError, NumawiseError
+from numawise.patience import within
 from numawise.results.plain import plain
 from numawise.service.log import ERROR, ServiceLog
 from numawise.web.desk import Desk
@@ -40,6 +42,7 @@ from numawise.web.problems import WebProblem, problem_of
 
 LARGEST_BODY, PATIENCE = 16 << 20, 30.0
 WORKERS, MOST_WAITING, MOST_KEPT = 4, 64, 256
+LONGEST_CALL = 30.0
 EVENTS = "text/event-stream"
 LARGEST_KEPT = 32 << 20
 """Bytes of answers that are kept together."""
@@ -56,8 +59,9 @@ class PageApplication:
         self.desk, self.guards, self.log = desk, guards, log
         self.operations = tuple(operations)
         self._files = page_files()
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="call")
-        self._waiting = 0
+        self._pools = {name: ThreadPoolExecutor(WORKERS, thread_name_prefix=name) for name in (GET, POST)}
+        self._waiting = dict.fromkeys(self._pools, 0)
+        self._ended = False
         self._kept: OrderedDict[tuple[str, str], tuple[tuple[int, ...], Response]] = OrderedDict()
         self._kept_bytes = 0
         self._under_way: dict[tuple[tuple[str, str], tuple[int, ...]], asyncio.Future[Response]] = {}
@@ -82,9 +86,15 @@ class PageApplication:
         """What the calls are; few ask, and making it takes longer than anything else at the start."""
         return page_file("openapi.json", to_bytes(openapi(self.operations)))
 
+    def hurry(self) -> None:
+        """Nobody waits for long answers any more: handlers end at their next look."""
+        self._ended = True
+
     def close(self) -> None:
         """End the threads of handlers."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.hurry()
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -177,7 +187,7 @@ class PageApplication:
         known = {field.name: field for field in operation.query}
         unknown = next((name for name in request.query_params if name not in known), None)
         if unknown is not None:
-            advice = f"there are {', '.join(known)}" if known else "there are none"
+            advice = f"it takes {', '.join(known)}" if known else "it takes none"
             raise InputError("is not a parameter of this call", field=unknown, advice=advice)
         query = {name: field.read(request.query_params.getlist(name)) for name, field in known.items()}
         body: object = None
@@ -190,17 +200,19 @@ class PageApplication:
 
     async def _handled(self, operation: Operation, asked: Asked) -> Reply:
         """Rule 2."""
-        if self._waiting >= MOST_WAITING:
+        kind = operation.method
+        if self._waiting[kind] >= MOST_WAITING:
             raise WebProblem(429, "too many calls wait already", "come again in a second")
-        self._waiting += 1
+        self._waiting[kind] += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, self._work, operation, asked)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._pools[kind], self._work, operation, asked)
         finally:
-            self._waiting -= 1
+            self._waiting[kind] -= 1
 
     def _work(self, operation: Operation, asked: Asked) -> Reply:
         try:
-            with in_body(operation.body):
+            with in_body(operation.body), within(LONGEST_CALL, lambda: self._ended):
                 answer = operation.handler(self.desk, asked)
             if isinstance(answer, Reply):
                 return answer

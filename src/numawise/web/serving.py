@@ -32,6 +32,7 @@ from numawise.web.watching import LOOK_SECONDS as WATCH_SECONDS
 from numawise.web.watching import ServedWatch
 
 LOOK_SECONDS, TELL_SECONDS, MOST_CONNECTIONS = 5.0, 1.0, 1200
+HURRY_SECONDS = 1.5
 IDLE_SECONDS = 30
 """A connection that is asked nothing for so long is closed; a page opens another."""
 PAGE = MetricName("numawise_page", INFO_METRIC, "The web server and its version.")
@@ -106,8 +107,9 @@ class PageServer:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def stop(self) -> None:
-        """Answer what was asked, and end."""
+        """Answer what was asked, as far as that takes ``HURRY_SECONDS``, and end."""
         self.desk.news.end()
+        asyncio.get_running_loop().call_later(HURRY_SECONDS, self.application.hurry)
         if self._server is not None:
             await self._server.stop()
         self.application.close()

@@ -5,7 +5,8 @@ Rules kept here:
 1. A step is what a line of a scenario file is (``codec.steps``); files cannot be named.
 2. After every step all is kept that it takes to go on: the node, who is called what, who has come.  It is
    found again by the content of the node and of all steps so far, and nothing that happens later touches it.
-3. So many moments are kept in all.  Of a scenario that is played the first steps are the last to be dropped.
+3. Moments are kept up to ``MOST_KEPT``; one with many pods counts as several.  Of a scenario that is played
+   the first steps are the last to be dropped.
 4. A scenario that takes longer than ``PATIENCE`` is ended; what was played is kept, so asking again goes on.
 5. After the kubelet has gone for good no step happens; a step that cannot be read, or that means nothing on
    this node, is an error, and those before it stay known.
@@ -31,6 +32,8 @@ from numawise.values import dataclass, replace
 
 MOST_KEPT = 600
 MOST_ARRIVING = 2000
+LIGHT_PODS, LIGHT_CONTAINERS = 1000, 20
+"""Pods so far, and containers of the step itself, of a moment that counts as one."""
 PATIENCE = 20.0
 """Seconds that one question may take."""
 STEPS = "steps"
@@ -49,6 +52,16 @@ class Moment:
     arrived: int = 0
     """Pods that should have come by now."""
     at: float | None = None
+
+    @property
+    def weight(self) -> int:
+        """How much it counts among those that are kept (rule 3)."""
+        came = sum(
+            len(one.pod.containers)
+            for result in self.results
+            for one in (*result.pods, *result.again, *(result.filled.copies if result.filled else ()))
+        )
+        return 1 + self.stage.run.done // LIGHT_PODS + came // LIGHT_CONTAINERS
 
     @property
     def node(self) -> SimulatedNode:
@@ -91,6 +104,7 @@ class ScenarioPlayer:
     def __init__(self, most: int = MOST_KEPT, clock: Callable[[], float] = time.monotonic) -> None:
         self.most, self.clock = most, clock
         self._kept: OrderedDict[bytes, Moment] = OrderedDict()
+        self._weight = 0
         self._lock = Lock()
 
     def play(
@@ -131,10 +145,13 @@ class ScenarioPlayer:
     def _keep(self, keys: Sequence[bytes], moments: Sequence[Moment]) -> None:
         with self._lock:
             for key, moment in reversed(list(zip(keys, moments, strict=False))):
-                self._kept[key] = moment
+                if key not in self._kept:
+                    self._kept[key] = moment
+                    self._weight += moment.weight
                 self._kept.move_to_end(key)
-            while len(self._kept) > self.most:
-                self._kept.popitem(last=False)
+            while self._weight > self.most:
+                _, oldest = self._kept.popitem(last=False)
+                self._weight -= oldest.weight
 
 
 def _keys(node: bytes, steps: Sequence[object]) -> list[bytes]:

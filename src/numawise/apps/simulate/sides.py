@@ -123,7 +123,9 @@ def shapes_of(played: Played) -> list[tuple[str, RawPod]]:
                 like = (pod.containers, pod.requests, pod.limits)
                 if like not in [(one.containers, one.requests, one.limits) for _, one in found]:
                     found.append((pod.name, pod))
-    return found[:MOST_SHAPES]
+                if len(found) == MOST_SHAPES:
+                    return found
+    return found
 
 
 def fits(

@@ -1,0 +1,65 @@
+"""How long an answer may take: whoever serves others says so, and what can go on for long looks at it.
+
+Rules kept here:
+
+1. Where nobody set a limit there is none: commands take as long as they take, and people interrupt them.
+2. A limit is of the thread that set it.
+3. Once it is over every look raises.  What catches that on the way cannot hide it: the limit remembers.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from numawise.errors import InputError, NumawiseError
+
+
+class Patience:
+    """The limit of one answer."""
+
+    __slots__ = ("_clock", "_ended", "_latest", "over", "seconds")
+
+    def __init__(self, seconds: float, ended: Callable[[], bool], clock: Callable[[], float]) -> None:
+        self.seconds = seconds
+        self.over = False
+        """Somebody looked, and it was over."""
+        self._ended, self._clock, self._latest = ended, clock, clock() + seconds
+
+    def look(self) -> None:
+        """``InputError``: there is no time left, or nobody waits any more."""
+        if self.over or self._ended() or self._clock() > self._latest:
+            self.over = True
+            raise self.problem()
+
+    def problem(self) -> InputError:
+        """What is said then."""
+        return InputError(f"the answer takes longer than {self.seconds:.0f} seconds", advice="ask for less")
+
+
+_LIMIT: ContextVar[Patience | None] = ContextVar("patience", default=None)
+
+
+@contextmanager
+def within(
+    seconds: float, ended: Callable[[], bool] = lambda: False, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Patience]:
+    """What is done inside takes so long at most; ``ended``: nobody waits for it any more."""
+    limit = Patience(seconds, ended, clock)
+    before = _LIMIT.set(limit)
+    try:
+        yield limit
+    except NumawiseError:
+        if not limit.over:
+            raise
+    finally:
+        _LIMIT.reset(before)
+    if limit.over:
+        raise limit.problem()
+
+
+def look() -> None:
+    """To be called where something is done again and again."""
+    limit = _LIMIT.get()
+    if limit is not None:
+        limit.look()
