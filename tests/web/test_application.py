@@ -136,7 +136,7 @@ def test_nodes_are_served_named_and_dropped(tried: Page) -> None:
 def test_a_file_is_named_as_it_was_dropped(tried: Page) -> None:
     problem = tried.post("node", {"files": [{"name": "x/broken.yaml", "text": "numa: [\n"}]}).problem
     assert problem["file"] == "broken.yaml"
-    assert "numawise-dropped" not in str(problem)
+    assert "numawise-page" not in str(problem)
 
 
 @pytest.mark.parametrize("query", ["size=0", "size=10", "size=x", "size=99999999999", "other=1"])

@@ -53,7 +53,7 @@ def test_findings_lie_beside_their_files_and_lines(page: Page) -> None:
         assert {one["file"] for one in own} == {file["name"]}
         assert [one["line"] for one in own] == sorted(one["line"] for one in own)
     assert data["elsewhere"] == []
-    assert b"numawise-dropped" not in page.post("check", {"files": files}).body
+    assert b"numawise-page" not in page.post("check", {"files": files}).body
 
 
 def test_the_report_is_what_the_command_prints(page: Page, tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_something_else_is_dropped(empty: Page, text: str, says: str) -> None:
     problem = empty.post("cluster/dump", {"files": [{"name": "dump.json", "text": text}]}).problem
     assert problem["status"] == 422
     assert says in f"{problem.get('file', '')} {problem['detail']}"
-    assert "numawise-dropped" not in json.dumps(problem)
+    assert "numawise-page" not in json.dumps(problem)
 
 
 HOSTILE: list[Any] = [

@@ -2,16 +2,18 @@
 
 import asyncio
 import os
+import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from numawise.errors import InputError
 from numawise.patience import look
 from numawise.results.overview import ServerOverview
-from numawise.web import application
+from numawise.web import application, dropped
 from numawise.web.desk import Desk
 from numawise.web.guards import Guards
 from numawise.web.news import News
@@ -198,6 +200,23 @@ def test_answers_are_kept_within_bounds(tried: Page) -> None:
 
 def test_words_that_are_no_text_are_a_problem_like_others(tried: Page) -> None:
     assert tried.get("odd").problem["detail"] == "a name of ?"
+
+
+def test_what_a_killed_server_left_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(dropped, "YOUNG", -1.0)
+    left = tmp_path / f"{dropped.PREFIX}left"
+    (left / "0").mkdir(parents=True)
+    (tmp_path / "own").mkdir()
+    (tmp_path / f"{dropped.PREFIX}link").symlink_to("own")
+    first = dropped.DroppedFiles()
+    second = dropped.DroppedFiles()
+    assert not left.exists()
+    assert (tmp_path / "own").exists()
+    assert Path(first.folder).stat().st_mode & 0o777 == 0o700
+    second.close()
+    first.close()
+    assert sorted(one.name for one in tmp_path.iterdir()) == [f"{dropped.PREFIX}link", "own"]
 
 
 def test_too_many_listeners(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,3 +124,32 @@ def test_following_a_cluster_needs_one_more(monkeypatch: pytest.MonkeyPatch) -> 
     ran = program("serve", "--cluster", "--dry-run")
     assert ran.status == 5
     assert ran.err == "numawise: lightkube is not installed; pip install 'numawise[web,kube]'\n"
+
+
+@pytest.mark.parametrize("name", ["", "a:9801", "http://gpu7.example", "[::1]", "me@gpu7"])
+def test_a_name_that_no_browser_sends(name: str) -> None:
+    ran = program("serve", "--host", name, "--dry-run")
+    assert (ran.status, ran.err.startswith("numawise: --host: ")) == (2, True)
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("\n\n",                          "the token has 0 characters"),
+    ("a" * 20 + "\n" + "b" * 20,      "the token must be one line of printable ASCII"),
+    ("ü" * 20,                        "the token must be one line of printable ASCII"),
+])  # fmt: skip
+def test_a_token_that_is_none(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "token").write_text(text)
+    ran = program("serve", "--token-file", tmp_path / "token", "--dry-run")
+    assert (ran.status, words in ran.err) == (2, True)
+
+
+def test_a_token_that_everybody_can_read(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef")
+    token.chmod(0o644)
+    assert (
+        "everybody on this machine can read the token"
+        in program("serve", "--token-file", token, "--dry-run").err
+    )
+    token.chmod(0o600)
+    assert not program("serve", "--token-file", token, "--dry-run").err

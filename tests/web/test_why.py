@@ -322,4 +322,4 @@ def test_files_that_are_nothing(page: Page) -> None:
         answer = page.post("why", {"files": [*node(SMALL), {"name": "x", "base64": encoded}]})
         assert answer.status == 422, content
         assert answer.problem["detail"]
-        assert "numawise-dropped" not in answer.body.decode()
+        assert "numawise-page" not in answer.body.decode()

@@ -1,5 +1,7 @@
 """``numawise serve``: a page that shows the machine, why, and what if; and its API."""
 
+import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +10,7 @@ import click
 from numawise.cli.options import node_options, node_spec, say
 from numawise.cli.serving import cluster_options, listen_address, log_option, pages_option, service_log
 from numawise.errors import InputError, quoted
+from numawise.service.own_address import named_host
 
 if TYPE_CHECKING:
     from numawise.apps.overview.sources import SourceCluster
@@ -103,7 +106,7 @@ def _plan(given: dict[str, Any]) -> "PagePlan":
     return PagePlan(
         replace(served, cluster=bool(nodes or access)),
         *address,
-        names=tuple(given["names"]),
+        names=_names(given["names"]),
         token=_token(given["token_file"]),
         allow_changes=given["allow_changes"],
         pages=listen_address(given["pages"], "127.0.0.1:9802", "--pages"),
@@ -140,14 +143,25 @@ def _token(file: str) -> str:
 
     raw, name = read_raw(Path(file), 4096)
     token = raw.decode("utf-8", "replace").strip()
-    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
-        advice = "write one with: openssl rand -hex 32"
-        raise InputError(
-            f"the token has {len(token)} characters; at least {SHORTEST_TOKEN} of ASCII are needed",
-            file=name,
-            advice=advice,
-        )
+    advice = "write one with: openssl rand -hex 32"
+    if len(token) < SHORTEST_TOKEN:
+        what = f"the token has {len(token)} characters; at least {SHORTEST_TOKEN} are needed"
+        raise InputError(what, file=name, advice=advice)
+    if not token.isascii() or not token.isprintable():
+        raise InputError("the token must be one line of printable ASCII", file=name, advice=advice)
+    if Path(file).stat().st_mode & stat.S_IROTH:
+        say(f"{name}: everybody on this machine can read the token; chmod 600 keeps it to its owner")
     return token
+
+
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    """Further names of the server; one that no browser can send would let in what names nobody."""
+    for name in given:
+        if not name or named_host(name) != name:
+            raise InputError(
+                f"{quoted(name)} is not a name", field="--host", advice="write it like gpu7.example"
+            )
+    return tuple(given)
 
 
 def _shown(plan: "PagePlan") -> str:

@@ -5,15 +5,19 @@ Rules kept here:
 1. A file keeps the last part of its name, in a folder of its own; what is dropped together is kept as long as
    the call that reads it, or as long as the node that was read from it.
 2. Whatever is answered names a file as it was dropped: the folder is taken out of every answer.
-3. Words that a client gives are never a path: a machine is a name of the catalogue or a description.
+3. What a server left that was killed goes when the next one starts: a live one holds its folder locked.
+4. Words that a client gives are never a path: a machine is a name of the catalogue or a description.
 """
 
+import fcntl
+import os
 import re
 import shutil
 import tempfile
+import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -21,9 +25,11 @@ from numawise.codec.web.given import FileGiven
 from numawise.errors import InputError, quoted
 from numawise.inputs.machine import THIS, MachineInput, read_machine
 
-PREFIX = "numawise-dropped-"
+PREFIX = "numawise-page-"
 UNSAFE = re.compile(r"[^\w.()+@ -]", re.ASCII)
 LONGEST_NAME = 120
+YOUNG = 60.0
+"""Seconds for which a folder may be of a server that has not locked it yet."""
 FOLDER = "machine"
 """What a file ``machine.yaml`` is called after."""
 
@@ -32,12 +38,15 @@ class DroppedFiles:
     """The folder of one server."""
 
     def __init__(self) -> None:
+        _sweep(Path(tempfile.gettempdir()))
         self.folder = tempfile.mkdtemp(prefix=PREFIX)
+        self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._numbers = count()
         self._inside = re.compile(
             re.escape(self.folder).encode() + rb"/[0-9]+/[0-9]+/" + FOLDER.encode() + b"/"
         )
-        self._end = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._end = weakref.finalize(self, _remove, self.folder, self._lock)
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -87,8 +96,27 @@ class KeptFiles:
         self._end()
 
 
+def _remove(folder: str, lock: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)
+
+
+def _sweep(around: Path) -> None:
+    """Rule 3, among the folders of this user; what cannot be looked at stays."""
+    for folder in around.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                status = os.fstat(lock)
+                if status.st_uid == os.geteuid() and time.time() - status.st_mtime > YOUNG:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
 def machine_given(text: str, field: str) -> MachineInput:
-    """Rule 3."""
+    """Rule 4."""
     from numawise.machine.catalog import CATALOG, machine_named  # noqa: PLC0415 - files do without
     from numawise.machine.synthetic import synthetic  # noqa: PLC0415 - likewise
 
