@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from numawise.errors import InputError, NumawiseError
 
@@ -37,6 +38,7 @@ class Patience:
         return InputError(f"the answer takes longer than {self.seconds:.0f} seconds", advice="ask for less")
 
 
+Heard = TypeVar("Heard")
 _LIMIT: ContextVar[Patience | None] = ContextVar("patience", default=None)
 
 
@@ -56,6 +58,19 @@ def within(
         _LIMIT.reset(before)
     if limit.over:
         raise limit.problem()
+
+
+def looking(hear: Callable[[Heard], None]) -> Callable[[Heard], None]:
+    """A listener that also looks: for work that tells of its steps and knows no clock."""
+    limit = _LIMIT.get()
+    if limit is None:
+        return hear
+
+    def both(heard: Heard) -> None:
+        limit.look()
+        hear(heard)
+
+    return both
 
 
 def look() -> None:

@@ -1,9 +1,11 @@
 """How long an answer may take."""
 
+from contextlib import suppress
+
 import pytest
 
 from numawise.errors import InputError
-from numawise.patience import look, within
+from numawise.patience import look, looking, within
 
 
 class Clock:
@@ -47,3 +49,15 @@ def test_nobody_hides_that_it_took_too_long() -> None:
 def test_nobody_waits_any_more() -> None:
     with pytest.raises(InputError), within(20, ended=lambda: True):
         look()
+
+
+def test_a_listener_looks_and_hears() -> None:
+    heard: list[int] = []
+    looking(heard.append)(1)
+    clock = Clock()
+    with suppress(InputError), within(20, clock=clock):
+        hear = looking(heard.append)
+        hear(2)
+        clock.now = 21.0
+        hear(3)
+    assert heard == [1, 2]

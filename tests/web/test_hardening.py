@@ -205,18 +205,24 @@ def test_words_that_are_no_text_are_a_problem_like_others(tried: Page) -> None:
 def test_what_a_killed_server_left_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(dropped, "YOUNG", -1.0)
-    left = tmp_path / f"{dropped.PREFIX}left"
-    (left / "0").mkdir(parents=True)
-    (tmp_path / "own").mkdir()
-    (tmp_path / f"{dropped.PREFIX}link").symlink_to("own")
+    left = tmp_path / f"{dropped.PREFIX}left_123"
+    left.mkdir(mode=0o700)
+    (left / "0").mkdir()
+    (tmp_path / "own").mkdir(mode=0o700)
+    (tmp_path / f"{dropped.PREFIX}linked__").symlink_to("own")
+    own = {f"{dropped.PREFIX}{name}": mode for name, mode in {"notes": 0o700, "open____": 0o755}.items()}
+    for name, mode in own.items():
+        (tmp_path / name).mkdir(mode=mode)
+    (tmp_path / f"{dropped.PREFIX}written_").mkdir(mode=0o700)
+    (tmp_path / f"{dropped.PREFIX}written_/thesis.txt").touch()
+    before = sorted(set(tmp_path.iterdir()) - {left})
     first = dropped.DroppedFiles()
     second = dropped.DroppedFiles()
     assert not left.exists()
-    assert (tmp_path / "own").exists()
     assert Path(first.folder).stat().st_mode & 0o777 == 0o700
     second.close()
     first.close()
-    assert sorted(one.name for one in tmp_path.iterdir()) == [f"{dropped.PREFIX}link", "own"]
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_too_many_listeners(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

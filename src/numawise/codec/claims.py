@@ -16,7 +16,8 @@ Rules kept here:
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numawise.codec.document import LARGEST_INT, Part, shown
+from numawise.codec.document import Part, shown
+from numawise.codec.scalars import LARGEST_INT
 from numawise.errors import suggestion
 from numawise.request.claims import (
     CLASS_RESOURCE,

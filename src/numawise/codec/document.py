@@ -4,9 +4,8 @@ Rules kept here:
 
 1. Text that begins with ``{`` or ``[`` is JSON when it parses as JSON, also as several
    values in a row.  Anything else is a stream of YAML documents; empty ones are left out.
-2. YAML scalars mean what sigs.k8s.io/yaml makes of them: ``yes``, ``on`` and ``y`` are
-   booleans, ``010`` is 8, ``1_000`` is 1000; ``1:30`` and ``2026-01-01`` are text.
-   Keys are text: the key ``on`` is ``"true"``.
+2. YAML scalars mean what sigs.k8s.io/yaml makes of them (``codec.scalars``).  Keys are text: the key ``on``
+   is ``"true"``.
 3. A key that appears twice is refused, or reported to callers that ask for it; ``<<`` merges; what stands
    later wins.
 4. Anchors may be used, but not to build more than 400,000 nodes, nor inside themselves.
@@ -15,7 +14,6 @@ Rules kept here:
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from decimal import Decimal
@@ -28,6 +26,7 @@ import yaml
 
 from numawise.codec.infile import SPLIT, read_raw
 from numawise.codec.lines import LineIndex, Steps, json_lines
+from numawise.codec.scalars import LARGEST_INT, plain_scalar
 from numawise.errors import InputError, cut, one_line, quoted, suggestion
 from numawise.patience import look
 from numawise.values import dataclass, field, replace
@@ -38,10 +37,8 @@ Done = Callable[[int], None]
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 3_000_000, 400_000, 100_000, 500
-MOST_REPEATED, MOST_TAGS, LARGEST_INT = 1000, 100, 2**63 - 1
+MOST_REPEATED, MOST_TAGS = 1000, 100
 KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are not fields
-LOOK_MASK = 0xFFF
-"""So often is it looked whether there is time left."""
 TOO_MANY = f"holds more than {MOST_NODES:,} values"
 TOO_MANY_DOCUMENTS = f"holds more than {MOST_DOCUMENTS:,} documents"
 BAD_MERGE = "map merge requires map or sequence of maps as the value"
@@ -50,22 +47,11 @@ TOO_DEEP, ORDINARY = f"is nested more than {DEEPEST} levels deep", "give an ordi
 TAG = "tag:yaml.org,2002:"
 OFTEN = 64  # how many nodes are read between two looks at the clock
 TAGGED = {"int": (int,), "float": (float, int), "bool": (bool,), "null": (type(None),)}
-SPECIAL_START = frozenset("0123456789+-.yYnNtTfFoO~")
-INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0[0-7]*|[1-9][0-9]*)")
-DOTTED = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][+-]?[0-9]+(?:_[0-9]+)*)?")
-DECIMAL = re.compile(r"[+-]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][+-]?[0-9]+)?")
-NOT_JSON = re.compile(r"[+-]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 LEVELS = {"{": 1, "[": 1, "}": -1, "]": -1}
 NOT_BRACKETS = re.compile(r"[^{}\[\]]+")
 LONE_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # it may be half a character, which no output can carry
 JSON_BLANK = re.compile(r"[ \t\r\n]*")
-FIXED: Mapping[str, bool | None] = {"": None, "~": None} | {
-    spelling: meaning
-    for words, meaning in (("y yes true on", True), ("n no false off", False), ("null", None))
-    for word in words.split()
-    for spelling in (word, word.capitalize(), word.upper())
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +346,7 @@ def _yaml_values(
         kind = type(event)
         if nodes > MOST_NODES:
             raise _at(event, file, TOO_MANY, SPLIT)
-        if nodes & LOOK_MASK == 0:
+        if not nodes % OFTEN:
             look()
         entry = 0
         if kind in VALUES:
@@ -453,37 +439,12 @@ def _scalar(event: yaml.ScalarEvent) -> object:
     """What a scalar means (rule 2); raise ``ValueError`` when it has no meaning."""
     text: str = event.value
     if event.tag is None:
-        return text if not event.implicit[0] else _plain(text)
+        return text if not event.implicit[0] else plain_scalar(text)
     name = event.tag.removeprefix(TAG)
-    value = _plain(text) if name in TAGGED else text
+    value = plain_scalar(text) if name in TAGGED else text
     if name in TAGGED and type(value) not in TAGGED[name]:
         raise ValueError(f"cannot decode {shown(text)} as a !!{name}")
     return value
-
-
-def _plain(text: str) -> object:
-    if text and text[0] not in SPECIAL_START:
-        return text
-    if text in FIXED:
-        return FIXED[text]
-    if NOT_JSON.fullmatch(text):
-        raise ValueError(f"{text} has no JSON form")
-    return _number(text) if text[0] in "0123456789+-." else text
-
-
-def _number(text: str) -> object:
-    """A number when the text is one in Go's eyes, else the text."""
-    plain = text.replace("_", "") if text[0] != "." or DOTTED.fullmatch(text) else text
-    if len(plain) < 70 and INTEGER.fullmatch(plain):
-        sign, digits = ("", plain) if plain[0] not in "+-" else (plain[0], plain[1:])
-        value = int(digits, 8 if digits.isdecimal() and digits[0] == "0" else 0) * (-1 if sign == "-" else 1)
-        if -LARGEST_INT - 1 <= value <= (LARGEST_INT if sign else 2 * LARGEST_INT + 1):
-            return value
-    if DECIMAL.fullmatch(plain):
-        number = float(plain)
-        if math.isfinite(number):
-            return number
-    return text
 
 
 def _key(value: object, event: yaml.Event, file: str) -> str:

@@ -17,7 +17,8 @@ from typing import Annotated
 
 import msgspec
 
-from numawise.codec.document import LARGEST_INT, Document, Part, number_text, shown
+from numawise.codec.document import Document, Part, number_text, shown
+from numawise.codec.scalars import LARGEST_INT
 from numawise.errors import quoted
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.machine.preference import PREFERENCES, LinkedGpus, Preference

@@ -66,8 +66,6 @@ CONTAINER_FIELDS = words("""
     resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce
     terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir
 """)
-MOST_CONTAINERS = 500
-"""Of one pod; deciding on a pod costs the square of their number, and none has so many."""
 RESOURCE_FIELDS = ("requests", "limits", "claims")
 FOR_QUOTAS = words("""
     configmaps limits.cpu limits.ephemeral-storage limits.memory persistentvolumeclaims pods
@@ -296,11 +294,8 @@ def _filled(pod: RawPod, spec: Part, metadata: Part) -> RawPod:
     app = spec.at("containers").items("a list of containers")
     if not app:
         raise spec.at("containers").error("Required value", "give the pod at least one container")
-    init = spec.at("initContainers").items("a list of containers")
-    if len(app) + len(init) > MOST_CONTAINERS:
-        what = f"holds {len(app) + len(init):,} containers"
-        raise spec.at("containers").error(what, f"a pod of {MOST_CONTAINERS:,} at most is understood here")
     apps = [_container(part, Role.APP, names) for part in app]
+    init = spec.at("initContainers").items("a list of containers")
     inits = [_container(part, Role.INIT, names) for part in init]
     requests = limits = None
     if spec.at("resources").value is not None:

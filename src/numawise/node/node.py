@@ -45,7 +45,7 @@ from numawise.machine.description import NodeDescription
 from numawise.machine.model import Device, DevicePlugin, Machine
 from numawise.node.ruled import Tune, ruled_by
 from numawise.node.unknown import doubt_about
-from numawise.patience import look
+from numawise.patience import look, looking
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import PodRequest, Role
 from numawise.results.alignment import NodeFacts
@@ -56,6 +56,9 @@ from numawise.rules.model import KubeletConfig, Rules
 from numawise.rules.versions import DEFAULT, Version
 from numawise.sets import CpuSet
 from numawise.values import dataclass, field, replace
+
+MANY_CONTAINERS = 20
+"""A decision takes the square of their number."""
 
 
 @dataclass(slots=True)
@@ -170,8 +173,8 @@ class SimulatedNode:
 
     def ask(self, pod: PodRequest, note: Note = ignore, pick: Pick = lowest) -> Decision:
         """What the kubelet would decide on a pod; nothing is kept."""
-        look()
-        return admit(self.machine, self.rules, self.state, pod, note, pick, self.sums(self.used(pod.uid)))
+        sums = self.sums(self.used(pod.uid))
+        return admit(self.machine, self.rules, self.state, pod, _hurried(note, pod), pick, sums)
 
     def sums(self, requested: Mapping[str, int]) -> Sums | None:
         """What the predicates compare and look at beside what live pods requested; None: none of it."""
@@ -236,9 +239,8 @@ class SimulatedNode:
             return ()
 
         def attempt(state: NodeState, pod: PodRequest) -> Decision:
-            look()
             sums = self.sums(used(state, pod.uid))
-            return admit(self.machine, self.rules, state, pod, note, sums=sums, resize=True)
+            return admit(self.machine, self.rules, state, pod, _hurried(note, pod), sums=sums, resize=True)
 
         state, results = retried(self.rules, self.state, self._resize_capacity(), attempt)
         self.keep(state)
@@ -322,6 +324,12 @@ class SimulatedNode:
         self.state = state
         if self.write_files:
             self.files.write(self.rules, state)
+
+
+def _hurried(note: Note, pod: PodRequest) -> Note:
+    """Look whether there is time for a decision; on a pod with many containers also in the middle of it."""
+    look()
+    return looking(note) if len(pod.containers) > MANY_CONTAINERS else note
 
 
 def lasting_containers(pods: Iterable[PodRequest]) -> frozenset[tuple[str, str]]:

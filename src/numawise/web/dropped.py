@@ -13,6 +13,7 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 import weakref
@@ -26,6 +27,8 @@ from numawise.errors import InputError, quoted
 from numawise.inputs.machine import THIS, MachineInput, read_machine
 
 PREFIX = "numawise-page-"
+MADE = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")
+"""As ``tempfile`` makes names."""
 UNSAFE = re.compile(r"[^\w.()+@ -]", re.ASCII)
 LONGEST_NAME = 120
 YOUNG = 60.0
@@ -102,17 +105,28 @@ def _remove(folder: str, lock: int) -> None:
 
 
 def _sweep(around: Path) -> None:
-    """Rule 3, among the folders of this user; what cannot be looked at stays."""
+    """Rule 3, among the folders of this user; what cannot be looked at, or may be somebody's own, stays."""
     for folder in around.glob(f"{PREFIX}*"):
         with suppress(OSError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                status = os.fstat(lock)
-                if status.st_uid == os.geteuid() and time.time() - status.st_mtime > YOUNG:
+                if _is_left(folder.name, lock):
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(lock)
+
+
+def _is_left(name: str, folder: int) -> bool:
+    """Whether a folder is as a server makes one: its name, its owner, its mode, numbers inside."""
+    status = os.fstat(folder)
+    return (
+        MADE.fullmatch(name) is not None
+        and status.st_uid == os.geteuid()
+        and stat.S_IMODE(status.st_mode) == stat.S_IRWXU
+        and time.time() - status.st_mtime > YOUNG
+        and all(inside.isdecimal() for inside in os.listdir(folder))
+    )
 
 
 def machine_given(text: str, field: str) -> MachineInput:

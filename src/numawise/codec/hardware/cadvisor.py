@@ -10,7 +10,8 @@ Rules kept here:
 
 from collections.abc import Iterable, Mapping
 
-from numawise.codec.document import LARGEST_INT, Part, read_documents
+from numawise.codec.document import Part, read_documents
+from numawise.codec.scalars import LARGEST_INT
 from numawise.errors import InputError
 from numawise.machine.hardware import DIFFERS, Cache, Hardware, MemoryNode, Remark, Thread
 from numawise.quantity import Quantity
