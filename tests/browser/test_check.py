@@ -74,6 +74,24 @@ def test_corrections_undo_redo_and_the_file(served: Served, page_at: PageAt) -> 
     assert downloaded(page) == GOOD
 
 
+def test_names_byte_order_mark_and_line_ends_stay(served: Served, page_at: PageAt) -> None:
+    page = opened(served, page_at)
+    text = "\ufeff" + BAD.replace("\n", "\r\n")
+    drop(page, cpu_manager_state='{"policyName":"none"}', 設定__yaml=text, 配置__yaml=BAD)
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download").click()
+    assert waiting.value.suggested_filename == "cpu_manager_state"
+    page.get_by_role("tab", name="設定.yaml").click()
+    page.get_by_role("button", name='Apply to 設定.yaml: set cpuManagerPolicy to "static"').click()
+    expect(page.get_by_role("article", name="error NW122")).to_have_count(0)
+    page.get_by_role("button", name="Edit", exact=True).click()
+    field = page.get_by_role("textbox", name="Text")
+    field.fill(field.input_value().replace("restricted", "best-effort"))
+    page.get_by_role("button", name="Check it").click()
+    expect(page.locator(".listing")).to_contain_text("best-effort")
+    assert downloaded(page) == text.replace("Static", "static").replace("restricted", "best-effort")
+
+
 def test_severities_release_and_machine(served: Served, page_at: PageAt) -> None:
     watched = page_at(served("--machine", "dgx-h100"))
     watched.expect_error("422|400")

@@ -266,7 +266,10 @@ class Bundle:
 MISSING_AS = {parts.MACHINE: ("machine",), parts.CONFIG: ("configuration",)}
 ADVICE = {
     parts.MACHINE: "give --machine as well",
-    parts.CONFIG: "give --kubelet-config as well, or collect it again with --kubelet-config or --configz",
+    parts.CONFIG: (
+        "give --kubelet-config as well, or collect it again with 'numawise bundle --kubelet-config FILE' "
+        "or 'numawise bundle --configz URL'"
+    ),
 }
 
 

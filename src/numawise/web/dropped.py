@@ -29,8 +29,9 @@ from numawise.inputs.machine import THIS, MachineInput, read_machine
 PREFIX = "numawise-page-"
 MADE = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")
 """As ``tempfile`` makes names."""
-UNSAFE = re.compile(r"[^\w.()+@ -]", re.ASCII)
-LONGEST_NAME = 120
+UNSAFE = re.compile(r"[^\w.()+@ -]")
+LONGEST_NAME = 200
+"""Bytes; file systems take 255."""
 YOUNG = 60.0
 """Seconds for which a folder may be of a server that has not locked it yet."""
 FOLDER = "machine"
@@ -151,4 +152,4 @@ def machine_given(text: str, field: str) -> MachineInput:
 def _name(given: str, number: int) -> str:
     last = given.replace("\\", "/").rstrip("/").rpartition("/")[2]
     clean = UNSAFE.sub("_", last).strip(". ")
-    return clean[-LONGEST_NAME:] or f"file-{number}"
+    return clean.encode()[-LONGEST_NAME:].decode(errors="ignore") or f"file-{number}"

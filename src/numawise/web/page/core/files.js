@@ -5,8 +5,9 @@ import { problemNotice } from "./ui.js";
 
 export const LARGEST = 11 * 1024 * 1024; // in base64 it still fits into a request
 export const MOST = 64;
+const MARK = "\ufeff";
 
-/** @typedef {{name: string, text?: string, base64?: string, size: number}} GivenFile */
+/** @typedef {{name: string, text?: string, mark?: string, base64?: string, size: number}} GivenFile mark: what stands before the text and is no part of it */
 
 /**
  * A place to drop files on, with a button that chooses them; what is wrong with them is said below.
@@ -69,7 +70,9 @@ async function readFile(file) {
   const bytes = new Uint8Array(await file.arrayBuffer());
   try {
     if (!bytes.subarray(0, 4096).includes(0)) {
-      return { name: file.name, size: bytes.length, text: new TextDecoder("utf-8", { fatal: true }).decode(bytes) };
+      const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+      const mark = text.startsWith(MARK) ? MARK : "";
+      return { name: file.name, size: bytes.length, text: text.slice(mark.length), mark };
     }
   } catch {
     // no text in UTF-8: sent as it is
@@ -92,8 +95,8 @@ export function given({ name, text, base64 }) {
 /** Whether a file is a kubelet configuration. */
 export const isConfig = (file) => /^\s*["']?kind["']?:\s*["']?KubeletConfiguration\b|"kind":\s*"KubeletConfiguration"/m.test(file.text ?? "");
 
-/** Let the browser save a text as a file. */
-export function download(name, text, media = "text/plain") {
+/** Let the browser save a text as a file; one that is called text gets .txt behind its name. */
+export function download(name, text, media = "application/octet-stream") {
   const link = h("a", { href: URL.createObjectURL(new Blob([text], { type: media })), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

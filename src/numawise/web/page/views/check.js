@@ -175,9 +175,10 @@ function pasting(add) {
 function named(files) {
   const seen = new Set();
   return files.map((file) => {
+    const key = (name) => name.replace(/[^\p{L}\p{N}.]/gu, "_").slice(-50); // no more than the server keeps of a name
     let name = file.name;
-    for (let number = 2; seen.has(name); number += 1) name = file.name.replace(/(\.[^.]*)?$/, (end) => `-${number}${end}`);
-    seen.add(name);
+    for (let number = 2; seen.has(key(name)); number += 1) name = file.name.replace(/(\.[^.]*)?$/, (end) => `-${number}${end}`);
+    seen.add(key(name));
     return { ...file, name };
   });
 }
@@ -270,12 +271,14 @@ function fileHead(state, files, change) {
     h("h2", null, file.name), h("span", { class: "file-kind" }, files[state.chosen]?.kind ?? ""), file.changed && badge("info", "changed"), h("span", { class: "grow" }),
     file.text !== undefined && button("Edit", () => editing(file, rewrite), { small: true }),
     button("Remove", without, { small: true, "aria-label": `Remove ${file.name}` }),
-    file.text !== undefined && button(file.changed ? "Download the corrected file" : "Download", () => download(file.name, file.text), { small: true, kind: file.changed ? "primary" : "" }));
+    file.text !== undefined && button(file.changed ? "Download the corrected file" : "Download", () => download(file.name, `${file.mark ?? ""}${file.text}`), { small: true, kind: file.changed ? "primary" : "" }));
 }
 
 function editing(file, rewrite) {
   const text = h("textarea", { class: "code", rows: "22", spellcheck: "false", value: file.text });
-  const done = button("Check it", () => (rewrite(text.value), shown.close()), { kind: "primary" });
+  const before = text.value; // a text field has line feeds alone
+  const end = /\r\n?|\n|$/.exec(file.text)[0];
+  const done = button("Check it", () => (text.value === before || rewrite(text.value.replaceAll("\n", end)), shown.close()), { kind: "primary" });
   const shown = dialog(`Edit ${file.name}`, field("Text", text), [done]);
   text.focus();
   text.setSelectionRange(0, 0);
