@@ -7,6 +7,7 @@ import pytest
 
 from numawise.cluster.asking import Asker
 from numawise.cluster.node_rooms import in_name_order
+from numawise.inputs.spec import NodeSpec, read_node, start_node
 from numawise.render.nodes import per_numa, shape_titles
 from numawise.results.cluster import PodShape
 from numawise.results.node_room import NodesReport
@@ -78,6 +79,35 @@ def test_a_dump_of_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ran = numawise(capsys, "capacity", "--nodes", path, "-o", "json")
     (shape,) = json.loads(ran.out)["shapes"]
     assert {one["node"]: one["count"] for one in shape["nodes"]} == {"n0": 1, "n1": 1, "n2": 0}
+
+
+def test_a_dump_in_parts_and_one_without_what_agents_publish(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published, nodes, pods = dumped(tmp_path, ()), tmp_path / "described.json", tmp_path / "pods.json"
+    away = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+    nodes.write_text(
+        json.dumps({"kind": "NodeList", "items": [{**api_node("n0"), "spec": {"taints": [away]}}]})
+    )
+    pods.write_text(json.dumps({"kind": "PodList", "items": []}))
+    parts = [word for path in (nodes, pods, published) for word in ("--nodes", path)]
+    for words, known in ((parts[:4], "unknown"), (parts, "exact")):
+        (node,) = json.loads(numawise(capsys, "nodes", *words, "-o", "json").out)["nodes"]
+        assert node["known"] == known
+        assert "it is not ready" in node["notes"]
+
+
+def test_numa_nodes_stand_by_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Objects list their zones by name, node-10 before node-2."""
+    settings = {
+        "topologyManagerPolicy": "best-effort",
+        "topologyManagerPolicyOptions": {"max-allowable-numa-nodes": "12"},
+    }
+    node = start_node(read_node(NodeSpec(machine=("6s 12n 24c",), kubelet_config=settings)))
+    path = tmp_path / "nodes.json"
+    path.write_text(json.dumps({"kind": "List", "items": [published(node, "wide")]}))
+    (wide,) = json.loads(numawise(capsys, "nodes", "--nodes", path, "-o", "json").out)["nodes"]
+    assert [one["numa"] for one in wide["numa"]] == list(range(12))
 
 
 def test_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,7 +164,9 @@ def _numa_rooms(member: Member) -> tuple[NumaRoom, ...]:
     for uid in node.state.departed:
         release(node, uid)
     rooms = []
-    for numa, amounts in zone_amounts(node).items():
+    for numa, amounts in sorted(
+        zone_amounts(node).items()
+    ):  # zones are published by name: node-10 before node-2
         given = {
             name: amount
             for name, amount in amounts.items()
@@ -265,6 +267,8 @@ def _live_room(view: LiveCluster, rooms: NodeRooms, name: str, now: float) -> No
     described = node.description
     if described is not None and described.unschedulable:
         notes = (*notes, "it is cordoned")
+    if described is not None and not described.ready:
+        notes = (*notes, "it is not ready")
     if situation is not None:
         return rooms.room(situation.member, STALE if node.stale else view.how(name), notes)
     limits = dict(sorted(described.allocatable.items())) if described is not None else {}
@@ -273,7 +277,8 @@ def _live_room(view: LiveCluster, rooms: NodeRooms, name: str, now: float) -> No
         return room
     zones = node.source.zones
     numa = tuple(
-        NumaRoom(zone, dict(own), dict(zones.allocatable.get(zone, {}))) for zone, own in node.left.items()
+        NumaRoom(zone, dict(own), dict(zones.allocatable.get(zone, {})))
+        for zone, own in sorted(node.left.items())
     )
     room = replace(room, known=view.how(name), policy=zones.policy, scope=zones.scope, numa=numa)
     for shape, pod in rooms.shapes[:MOST_SHAPES]:

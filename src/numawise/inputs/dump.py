@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. A dump has objects of these kinds and no others, in one file or several; it counts for the time at which
-   the file was written.
+1. A dump has objects of these kinds and no others, in one file or several, nodes or what they publish among
+   them; it counts for the time at which the file was written.
 2. What an object holds is judged as if the API server had sent it, and of each that is kept which decides.
 3. A list in JSON may be long (``codec.object_list``): one object of it is in memory at a time.
 """
@@ -40,7 +40,7 @@ def dumped_cluster(
     try:
         objects = _objects(files, most, largest)
         kinds = {kind for kind, _ in objects}
-        if TOPOLOGY not in kinds or (whole and kinds == {TOPOLOGY}):
+        if not kinds & {NODE, TOPOLOGY} or (whole and kinds == {TOPOLOGY}):
             return None
         return listed_cluster(objects, max(path.stat().st_mtime for path in files))
     except RecursionError:
@@ -70,8 +70,6 @@ def _objects(files: Sequence[Path], most: int, largest: int) -> list[tuple[str, 
                     file=str(path),
                     advice="take the pods of some namespaces alone",
                 )
-            if not rows:
-                return []
             for row in rows:
                 own = str(row.get("kind") or kind) if isinstance(row, Mapping) else ""
                 if own not in slim:

@@ -9,6 +9,9 @@ NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE = "NoSchedule", "NoExecute", "Prefer
 PRESSURES = ("DiskPressure", "MemoryPressure", "PIDPressure")
 """Conditions under which a kubelet turns pods away."""
 
+UNREADY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints of a node whose kubelet is not ready, or not heard of."""
+
 CONFIGURED = ("cpu", "memory", "pods")
 """Amounts that every Node object lists."""
 
@@ -44,6 +47,11 @@ class NodeDescription:
     kernel: str = ""
     """The kernel's release; '' when it is not known."""
     shutting_down: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """False: the control plane keeps pods away, because the kubelet does not call itself ready."""
+        return not any(taint.key in UNREADY for taint in self.taints)
 
     def without(self, *resources: str) -> Self:
         """The same node, when what it says of these resources is no longer so."""

@@ -46,6 +46,8 @@ class NodeRow:
     fragmented: float | None
     """The share of what is free that is of no use to ``largest``; null: not known, or nothing is free."""
     cordoned: bool
+    ready: bool
+    """False: it has the taint of a node whose kubelet is not ready, or not heard of."""
     notes: tuple[str, ...]
 
 

@@ -118,7 +118,7 @@ class ClusterBoard:
         for room in report.nodes:
             known = self._rows.get(room.name)
             if known is None or known[0] is not room:
-                row = node_row(room, self._columns, cordoned=self._cordoned(room.name))
+                row = node_row(room, self._columns, self.view.views[room.name].description)
                 version = known[2] if known is not None and known[1] == row else newest
                 known = self._rows[room.name] = room, row, version
                 self._version = max(self._version, version)
@@ -127,10 +127,6 @@ class ClusterBoard:
             self._rows = {name: known for name, known in self._rows.items() if name in self.view.views}
         return rows
 
-    def _cordoned(self, name: str) -> bool:
-        described = self.view.views[name].description
-        return described is not None and described.unschedulable
-
     def _label_values(self) -> tuple[LabelValues, ...]:
         described = [view.description for view in self.view.views.values()]
         if described != self._labels[0]:
@@ -138,7 +134,7 @@ class ClusterBoard:
         return self._labels[1]
 
 
-def node_row(room: NodeRoom, columns: Sequence[str], *, cordoned: bool = False) -> NodeRow:
+def node_row(room: NodeRoom, columns: Sequence[str], described: NodeDescription | None = None) -> NodeRow:
     """A node in few numbers (rule 1)."""
     free = room.free.get(room.unit, 0)
     return NodeRow(
@@ -158,7 +154,8 @@ def node_row(room: NodeRoom, columns: Sequence[str], *, cordoned: bool = False) 
         unit=room.unit,
         holes=room.holes,
         fragmented=round(room.holes / free, 4) if room.holes is not None and free else None,
-        cordoned=cordoned,
+        cordoned=described is not None and described.unschedulable,
+        ready=described is None or described.ready,
         notes=room.notes,
     )
 

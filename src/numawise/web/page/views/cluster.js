@@ -84,6 +84,7 @@ function showAll({ root, navigate, live, which, unasked }) {
           fill(wrong);
           draw(merged(before, news));
         } catch (error) {
+          if (pages.element.hidden) drawHead(null, "No node is known.");
           fill(wrong, problemNotice(error));
         }
       } while (again && !ended);
@@ -107,8 +108,9 @@ function showAll({ root, navigate, live, which, unasked }) {
     pages.title(2, `Pods without a place (${grouped(waiting + refused)})`);
   }
 
-  function drawHead(board) {
-    fill(head, viewHead("Cluster", board ? `${board.summary}.` : "The nodes are being looked at…", board && sourceWords(board.source), button("Other data…", otherData)));
+  function drawHead(board, words = "The nodes are being looked at…") {
+    pages.element.hidden = !board;
+    fill(head, viewHead("Cluster", board ? `${board.summary}.` : words, board && sourceWords(board.source), button("Other data…", otherData)));
     fill(said, board && remarks(board.remarks));
   }
 

@@ -2,7 +2,7 @@
 import { age, bytesText, resourceTitle, shapeWords, sumText } from "../core/amounts.js";
 import { get } from "../core/api.js";
 import { fill, h } from "../core/dom.js";
-import { pictureView } from "../core/picture.js";
+import { holderMark, pictureView } from "../core/picture.js";
 import { badge, button, facts, notice, panel, problemNotice, table, viewHead } from "../core/ui.js";
 import { KNOWN, fitsText, holesText } from "./cluster_nodes.js";
 
@@ -42,7 +42,7 @@ export function detailView({ name, which, navigate, onBack, root }) {
     ]);
     const notes = remarks([...data.remarks, ...room.notes]);
     const map = data.map ? panel("Who holds what", picture.element) : notice("info", "The node does not publish its state, so there is no map of it.", "Run numawise agent on it, and its map is exact.");
-    fill(place, head, notes, h("div", { class: "halves" }, panel("Free by NUMA node", freeTable(room), { wide: true }), panel("The node", about)), map, panel(`Pods (${data.pods.length})`, podTable(data.pods), { wide: true }));
+    fill(place, head, notes, h("div", { class: "halves" }, panel("Free by NUMA node", freeTable(room), { wide: true }), panel("The node", about)), map, panel(`Pods (${data.pods.length})`, podTable(data.pods, data.map?.holders ?? []), { wide: true }));
     if (data.map) picture.show(data.map);
     built = true;
   }
@@ -73,11 +73,12 @@ function freeTable(room) {
   return h("table", { class: "table" }, h("thead", null, h("tr", null, head)), h("tbody", null, rows.map(([first, ...rest]) => h("tr", null, h("th", { scope: "row", class: "nowrap" }, first), rest.map((one) => h("td", { class: "nowrap" }, one))))));
 }
 
-function podTable(pods) {
+function podTable(pods, holders) {
+  const marks = new Map(holders.map((one) => [one.id, one]));
   if (!pods.length) return h("p", { class: "panel-body quiet-words" }, "No pod is there.");
   return table({
     columns: [
-      { title: "Pod", cell: (pod) => (pod.namespace ? `${pod.namespace}/${pod.name}` : pod.name) },
+      { title: "Pod", cell: (pod) => [marks.has(pod.uid) && [holderMark(marks.get(pod.uid)), " "], pod.namespace ? `${pod.namespace}/${pod.name}` : pod.name] },
       { title: "Asks for", cell: (pod) => shapeWords(pod.shape) || "-" },
       { title: "Owner", cell: (pod) => pod.owner || "-" },
       { title: "Since", cell: (pod) => (pod.since ? h("time", { datetime: pod.since, title: pod.since }, `${age(pod.since)} ago`) : "-") },

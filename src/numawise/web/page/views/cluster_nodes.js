@@ -162,10 +162,10 @@ export function nodesView({ onOpen, onSelector, filters }) {
       h("td", { class: "nowrap" }, holesText(row)),
       h("td", null, counts ? `${counts.get(row.name)} of ${shapeWords(filters.shape)}` : fitsText(row)),
       h("td", { class: "number" }, row.pods),
-      h("td", null, knownBadge(row), row.cordoned && [" ", badge("warn", "cordoned")])));
+      h("td", null, knownBadge(row), standing(row))));
     const turn = (step) => { page += step; draw(); announce(`page ${page + 1} of ${pages}`); };
     const between = pages > 1 && h("div", { class: "row row-end node-pages" }, button("Back", () => turn(-1), { small: true, disabled: page === 0 }), h("span", null, `Page ${page + 1} of ${pages}`), button("Next", () => turn(1), { small: true, disabled: page === pages - 1 }));
-    return h("div", { class: "panel" }, h("div", { class: "panel-flush table-scroll", tabindex: "0", role: "group", "aria-label": "Nodes as a table" }, h("table", { class: "table" }, h("thead", null, head), h("tbody", null, lines))), between);
+    return h("div", { class: "panel" }, h("div", { class: "panel-flush table-scroll", tabindex: "0", role: "group", "aria-label": "Nodes as a table" }, h("table", { class: "table node-table" }, h("thead", null, head), h("tbody", null, lines))), between);
   }
 
   return { element, show, mark };
@@ -174,13 +174,18 @@ export function nodesView({ onOpen, onSelector, filters }) {
 function card(row, resources, count) {
   const [kind, word, words] = KNOWN[row.known] ?? KNOWN.unknown;
   const places = count === undefined ? null : `${count} × here`;
-  const head = h("span", { class: "node-head" }, h("span", { class: "node-name" }, row.name), row.cordoned && badge("warn", "cordoned"), row.known !== "exact" && h("span", { title: words }, badge(kind, word)));
+  const head = h("span", { class: "node-head" }, h("span", { class: "node-name" }, row.name), standing(row), row.known !== "exact" && h("span", { title: words }, badge(kind, word)));
   const fits = h("span", { class: `node-fits ${row.fits || places ? "" : "node-none"}`.trim() }, places ?? (row.fits ? `fits ${shortFit(row)}` : row.known === "unknown" ? "not known" : "fits nothing"));
   const holes = row.holes ? h("span", { class: "node-holes" }, `${holesText(row)} of no use`) : null;
   const amounts = h("span", { class: "node-amounts" }, resources.map((one, at) => row.left[at] === null || row.left[at] === undefined ? null : h("span", null, h("span", { class: "node-unit" }, title(one)), ` ${numaText(row, one, at)}`)));
   const stuck = row.fragmented !== null && row.fragmented >= 0.5;
   const face = h("button", { type: "button", class: `node-card${stuck ? " node-stuck" : ""}${row.known === "unknown" ? " node-unknown" : ""}`, "data-name": row.name, tabindex: "-1" }, head, smallMap(row, resources), amounts, h("span", { class: "node-foot" }, fits, holes));
   return h("li", null, face);
+}
+
+/** Why pods are kept away from it. */
+function standing(row) {
+  return [row.cordoned && [" ", badge("warn", "cordoned")], !row.ready && [" ", badge("no", "not ready")]];
 }
 
 export function knownBadge(row) {
