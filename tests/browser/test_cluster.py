@@ -9,7 +9,11 @@ import pytest
 
 from numawise.apps.overview.example import example_objects
 from tests.browser.checks import is_sound
-from tests.browser.chromium import DRIVER, Watched
+from tests.browser.chromium import DRIVER, Watched, serving
+from tests.kube.server import State, kubeconfig
+from tests.kube.server import serving as api_server
+from tests.unit.cluster.live_objects import api_node, api_pod, published
+from tests.unit.cluster.nodes import kubelet
 
 if DRIVER:
     from playwright.sync_api import Page, expect
@@ -183,3 +187,23 @@ def test_a_dropped_dump(page_at: PageAt, address: str, dump: Path) -> None:
         "metadata": {"name": 'é…"]}\\ 299', "labels": {"env": "prod"}, "managedFields": [{"time": "t"}]},
         "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]},
     }
+
+
+def test_what_changes_is_shown_and_the_keyboard_stays_where_it_was(page_at: PageAt, tmp_path: Path) -> None:
+    state = State(nodes={name: api_node(name) for name in ("n1", "n2")})
+    for name in state.nodes:
+        state.put_topology(published(kubelet(), name))
+    with (
+        api_server(state) as server,
+        serving(
+            ("--machine", "8gpu-server", "--kubeconfig", str(kubeconfig(tmp_path / "c", server.address)))
+        ) as home,
+    ):
+        page = opened(page_at, home)
+        card = page.locator(".node-card[data-name=n2]")
+        card.focus()
+        for number, free in (("1", "GPUs 3|4"), ("2", "GPUs 2|4")):
+            state.put_pod(api_pod(f"p{number}", 1, "n2"))
+            expect(card).to_contain_text(free)
+            expect(card).to_be_focused()
+            assert page.locator(".node-card[tabindex='0']").count() == 1

@@ -42,6 +42,7 @@ export function nodesView({ onOpen, onSelector, filters }) {
 
   /** Show a board; rows that did not change keep their cards. */
   function show(next) {
+    const focused = list.contains(document.activeElement);
     board = next;
     for (const name of [...cards.keys()]) if (!next.rows.has(name)) cards.delete(name);
     for (const [name, row] of next.rows) {
@@ -53,6 +54,7 @@ export function nodesView({ onOpen, onSelector, filters }) {
     }
     choices();
     draw();
+    if (focused) cards.get(current)?.element.firstChild.focus({ preventScroll: true });
   }
 
   /** How many of a shape each node would let in; null: no shape is looked for. */
@@ -95,9 +97,10 @@ export function nodesView({ onOpen, onSelector, filters }) {
     else if (!rows.length) fill(body, emptyState("No node is like that", "Take back a filter to see more."));
     else if (filters.look === "table") fill(body, tableOf(rows));
     else {
-      list.replaceChildren(...rows.map((row) => cards.get(row.name).element));
+      const items = rows.map((row) => cards.get(row.name).element);
+      if (items.length !== list.children.length || items.some((item, at) => list.children[at] !== item)) list.replaceChildren(...items);
       if (body.firstChild !== list) fill(body, list);
-      if (!order.includes(current)) roam(order[0]);
+      roam(order.includes(current) ? current : order[0]);
     }
   }
 
