@@ -164,9 +164,8 @@ def _numa_rooms(member: Member) -> tuple[NumaRoom, ...]:
     for uid in node.state.departed:
         release(node, uid)
     rooms = []
-    for numa, amounts in sorted(
-        zone_amounts(node).items()
-    ):  # zones are published by name: node-10 before node-2
+    # zones are published by name: node-10 before node-2
+    for numa, amounts in sorted(zone_amounts(node).items()):
         given = {
             name: amount
             for name, amount in amounts.items()

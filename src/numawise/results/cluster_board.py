@@ -31,8 +31,8 @@ class NodeRow:
     whole: tuple[int | None, ...]
     """Likewise, what pods may get in all."""
     pods: int
-    fits: str
-    """The largest known shape that it would let in now; '': none."""
+    fits: str | None
+    """The largest known shape that it would let in now; '': none; null: no shape or nothing of it is known."""
     places: int
     """How many of these."""
     more: bool

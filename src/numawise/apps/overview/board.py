@@ -30,7 +30,7 @@ from numawise.results.cluster_board import (
     NodeRow,
     ResourceTotal,
 )
-from numawise.results.node_room import NodeRoom, NodesReport
+from numawise.results.node_room import UNKNOWN, NodeRoom, NodesReport
 from numawise.strconv import whole_number
 from numawise.values import replace
 
@@ -118,7 +118,8 @@ class ClusterBoard:
         for room in report.nodes:
             known = self._rows.get(room.name)
             if known is None or known[0] is not room:
-                row = node_row(room, self._columns, self.view.views[room.name].description)
+                described = self.view.views[room.name].description
+                row = node_row(room, self._columns, described, shapes=bool(report.shapes))
                 version = known[2] if known is not None and known[1] == row else newest
                 known = self._rows[room.name] = room, row, version
                 self._version = max(self._version, version)
@@ -134,8 +135,10 @@ class ClusterBoard:
         return self._labels[1]
 
 
-def node_row(room: NodeRoom, columns: Sequence[str], described: NodeDescription | None = None) -> NodeRow:
-    """A node in few numbers (rule 1)."""
+def node_row(
+    room: NodeRoom, columns: Sequence[str], described: NodeDescription | None, *, shapes: bool
+) -> NodeRow:
+    """A node in few numbers (rule 1); ``shapes``: there are some that were tried on it."""
     free = room.free.get(room.unit, 0)
     return NodeRow(
         name=room.name,
@@ -147,7 +150,7 @@ def node_row(room: NodeRoom, columns: Sequence[str], described: NodeDescription 
         left=tuple(map(room.free.get, columns)),
         whole=tuple(map(room.allocatable.get, columns)),
         pods=room.pods,
-        fits=room.fits,
+        fits=room.fits if shapes and room.known != UNKNOWN else None,
         places=room.places,
         more=room.more,
         largest=room.largest,

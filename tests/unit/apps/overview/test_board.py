@@ -49,7 +49,7 @@ def test_rows_say_what_nodes_says(view: LiveCluster, board: ClusterBoard) -> Non
     assert form.names == tuple(node.name for node in report.nodes) == ("n1", "n2", "n10", "silent")
     for row, node in zip(form.rows, report.nodes, strict=True):
         assert (row.fits, row.places, row.holes, row.known) == (
-            node.fits,
+            None if node.known == "unknown" else node.fits,
             node.places,
             node.holes,
             node.known,
@@ -61,6 +61,16 @@ def test_rows_say_what_nodes_says(view: LiveCluster, board: ClusterBoard) -> Non
     assert [(one.resource, one.free, one.whole) for one in form.totals][2] == (GPU, 19, 24)
     assert [(one.unit, one.holes, one.free) for one in form.holes] == [(GPU, 3, 19)]
     assert plain(form)["rows"][3]["notes"] == ["nothing is published about this node"]
+
+
+def test_without_shapes_it_is_not_known_what_fits() -> None:
+    view = LiveCluster()
+    view.take_node("n1", api_node("n1"), 1000.0)
+    view.take_topology("n1", published(kubelet(), "n1"), 1000.0)
+    board = ClusterBoard(view, lambda: 1000.0)
+    assert [row.fits for row in board.answer(SOURCE).rows] == [None]
+    view.take_pod(api_pod("huge", 400), 1000.0)
+    assert [row.fits for row in board.answer(SOURCE).rows] == [""]
 
 
 def test_only_what_is_newer(view: LiveCluster, board: ClusterBoard) -> None:

@@ -178,7 +178,7 @@ function card(row, resources, count) {
   const [kind, word, words] = KNOWN[row.known] ?? KNOWN.unknown;
   const places = count === undefined ? null : `${count} × here`;
   const head = h("span", { class: "node-head" }, h("span", { class: "node-name" }, row.name), standing(row), row.known !== "exact" && h("span", { title: words }, badge(kind, word)));
-  const fits = h("span", { class: `node-fits ${row.fits || places ? "" : "node-none"}`.trim() }, places ?? (row.fits ? `fits ${shortFit(row)}` : row.known === "unknown" ? "not known" : "fits nothing"));
+  const fits = h("span", { class: row.fits === "" && !places ? "node-fits node-none" : "node-fits" }, places ?? (row.fits ? `fits ${shortFit(row)}` : row.fits === null ? "not known what fits" : "fits nothing"));
   const holes = row.holes ? h("span", { class: "node-holes" }, `${holesText(row)} of no use`) : null;
   const amounts = h("span", { class: "node-amounts" }, resources.map((one, at) => row.left[at] === null || row.left[at] === undefined ? null : h("span", null, h("span", { class: "node-unit" }, title(one)), ` ${numaText(row, one, at)}`)));
   const stuck = row.fragmented !== null && row.fragmented >= 0.5;
@@ -236,7 +236,7 @@ function holesWords(rows, resources) {
 }
 
 export function fitsText(row) {
-  if (!row.fits) return row.known === "unknown" ? "not known" : "nothing";
+  if (!row.fits) return row.fits === null ? "not known" : "nothing";
   return `${shapeWords(row.fits)} (${row.places}${row.more ? "+" : ""})`;
 }
 
