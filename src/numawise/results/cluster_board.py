@@ -32,7 +32,7 @@ class NodeRow:
     """Likewise, what pods may get in all."""
     pods: int
     fits: str | None
-    """The largest known shape that it would let in now; '': none; null: no shape or nothing of it is known."""
+    """The largest known shape that it would let in now; '': none; null: no shape, or nothing of it, known."""
     places: int
     """How many of these."""
     more: bool

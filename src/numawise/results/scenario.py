@@ -71,6 +71,8 @@ class PlayedSide:
     name: str
     """What the side is called in sentences."""
     release: str
+    policies: tuple[str, ...]
+    """``single-numa-node, by pod``, ``CPUs static``, ``memory Static``: of the kubelet at that step."""
     steps: tuple[PlayedStep, ...]
     summary: str
     """``4 of 6 pods admitted``."""

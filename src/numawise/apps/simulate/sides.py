@@ -32,6 +32,7 @@ from numawise.results.scenario import (
     ShapeFit,
 )
 from numawise.results.simulation import LIMIT, Add, Filled
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import shown
 from numawise.values import dataclass, replace
 
@@ -60,12 +61,21 @@ def played_side(played: Played, node: SideNode, at: int, width: int) -> PlayedSi
     return PlayedSide(
         name=node.name,
         release=shown(moment.node.version),
+        policies=_policies(moment.node.config),
         steps=tuple(one.words for one in played.moments if one.words is not None),
         summary=summary(played.run()),
         ended=played.moments[-1].ended,
         map=drawn,
         devices=tuple(_devices(played, at)),
         remarks=node.remarks,
+    )
+
+
+def _policies(config: KubeletConfig) -> tuple[str, ...]:
+    return (
+        f"{config.topology_manager_policy}, by {config.topology_manager_scope}",
+        f"CPUs {config.cpu_manager_policy}",
+        f"memory {config.memory_manager_policy}",
     )
 
 

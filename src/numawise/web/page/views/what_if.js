@@ -14,13 +14,12 @@ import { machineChoice } from "../what_if/machine_choice.js";
 import { nextStep } from "../what_if/next_step.js";
 import { outcome } from "../what_if/outcome.js";
 import { openDialog, shareDialog } from "../what_if/share.js";
-import { configAt, fileText, keepText, keptText, linkWord, readFile, readLink, scenarioStore, withoutStep, withStep } from "../what_if/store.js";
+import { fileText, keepText, keptText, linkWord, readFile, readLink, scenarioStore, withoutStep, withStep } from "../what_if/store.js";
 import { timeline } from "../what_if/timeline.js";
 
 const NARROWEST = 320;
 /** From this width on two maps stand side by side. */
 const TWO = 984;
-const POLICIES = [["topologyManagerPolicy", "none"], ["topologyManagerScope", "container"], ["cpuManagerPolicy", "none"], ["memoryManagerPolicy", "None"]];
 
 /** The scenario that somebody left here, for as long as the page is open. */
 let left = /** @type {any} */ (null);
@@ -227,7 +226,7 @@ function build(root, { overview }, messages, store) {
     fits.show(store.now.node, store.now.steps, store.at);
     machine.show(store.now.node, side);
     compare.show(store.now, compared, side.release);
-    fill(about, policies(side, store.now.node.config));
+    fill(about, policies(side));
     if (!editing.hidden) editor.show(store.now.node.config ?? "", store.now.node);
     remember();
   }
@@ -258,9 +257,8 @@ function build(root, { overview }, messages, store) {
     split.classList.add("what-split-wide");
     otherPicture.show(other.map);
     maps.classList.add("what-maps-two");
-    const half = (words, one, given, element, onWhy) => h("figure", { class: "what-side" }, h("figcaption", { class: "what-policies" }, h("strong", null, words), policies(one, configAt({ ...store.now, node: given }, store.at))), outcome(one.steps[store.at - 1], answer.columns, onWhy), element, holders(one.map));
-    const { node: ours, compare: { config = "" } } = store.now;
-    fill(maps, half("This kubelet", side, ours, picture.element, why), half("The other one", other, { config: config || ours.config }, otherPicture.element));
+    const half = (words, one, element, onWhy) => h("figure", { class: "what-side" }, h("figcaption", { class: "what-policies" }, h("strong", null, words), policies(one)), outcome(one.steps[store.at - 1], answer.columns, onWhy), element, holders(one.map));
+    fill(maps, half("This kubelet", side, picture.element, why), half("The other one", other, otherPicture.element));
   }
 
   /** Who the marks of a map stand for. */
@@ -269,11 +267,9 @@ function build(root, { overview }, messages, store) {
     return h("ul", { class: "what-holders", "aria-label": "Who holds what" }, map.holders.map((one) => h("li", null, holderMark(one), " ", h("span", null, one.name))));
   }
 
-  /** The policies in a few words, read off the text of the configuration. */
-  function policies(side, config = "") {
-    const value = ([name, otherwise]) => new RegExp(`^\\s*["']?${name}["']?:\\s*["']?([A-Za-z-]+)`, "m").exec(config)?.[1] ?? (config ? otherwise : "");
-    const words = POLICIES.map(value);
-    return [badge("plain", `Kubernetes ${side.release}`), " ", config ? [badge("info", `${words[0]}, by ${words[1]}`), " ", badge("plain", `CPUs ${words[2]}`), " ", badge("plain", `memory ${words[3]}`)] : badge("plain", "its own configuration")];
+  /** How a kubelet decides, in a few words. */
+  function policies({ release, policies: [topology, ...others] }) {
+    return [badge("plain", `Kubernetes ${release}`), badge("info", topology), ...others.map((words) => badge("plain", words))].flatMap((one) => [one, " "]);
   }
 
   async function remember() {
