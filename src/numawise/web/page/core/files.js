@@ -4,7 +4,7 @@ import { fill, h } from "./dom.js";
 import { problemNotice } from "./ui.js";
 
 export const LARGEST = 11 * 1024 * 1024; // in base64 it still fits into a request
-export const MOST = 64;
+const MOST = 64;
 const MARK = "\ufeff";
 
 /** @typedef {{name: string, text?: string, mark?: string, base64?: string, size: number}} GivenFile mark: what stands before the text and is no part of it */

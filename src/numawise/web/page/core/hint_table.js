@@ -7,7 +7,7 @@ const WORDS = { preferred: ["yes!", "preferred"], possible: ["yes", "possible"],
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB"];
 
 /** An amount for people. */
-export function amount(size, unit) {
+function amount(size, unit) {
   if (unit !== "bytes") return String(size);
   let at = 0;
   let value = size;

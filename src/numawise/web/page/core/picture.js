@@ -1,13 +1,11 @@
 // A machine on the page: the server's drawing, with zoom, focus by keys, a card for what is pointed at, and marks.
-import { announce, fill, freshId, h, importSvg, later, s } from "./dom.js";
+import { announce, fill, freshId, h, importSvg, later } from "./dom.js";
 import { button } from "./ui.js";
 
 /**
  * @typedef {{id: string, kind: string, label: string, cpus: string, numa: number[], holders: string[], free: boolean, lines: string[]}} Part
  * @typedef {{id: string, name: string, mark: string, colour: number, kind: string, cpus: string, numa: number[], memory: {numa: number, bytes: number, text: string}[], devices: string[], lines: string[]}} MapHolder
  * @typedef {{name: string, summary: string, description: string, width: number, height: number, svg: string, cpus: string, shared: string | null, reserved: string, free: string, holders: MapHolder[], parts: Part[], tables: any[], remarks: string[]}} MapData
- * @typedef {{cpus?: string | number[], devices?: string[], numa?: number[], ids?: string[], kind?: string, text?: string}} Mark
- *   What to mark: CPUs ("0-3,8"), devices, NUMA nodes or parts; `kind` take, near, lost or match; `text` is written on it.
  */
 
 const LEAST = 0.25, MOST = 6, STEP = 1.25;
@@ -25,10 +23,9 @@ export function numbers(list) {
 
 /**
  * A machine that can be looked at.
- * @param {{label?: string, small?: boolean, tools?: any[]}} [options] small: without buttons and keys, for many maps at
- *   once; tools: what stands beside the buttons
+ * @param {{label?: string, tools?: any[]}} [options] tools: what stands beside the buttons
  */
-export function pictureView({ label = "The machine", small = false, tools = [] } = {}) {
+export function pictureView({ label = "The machine", tools = [] } = {}) {
   const card = h("div", { class: "map-card", hidden: true, "aria-hidden": "true" });
   const room = h("div", { class: "map-room" });
   const level = h("output", { class: "map-level", "aria-label": "Zoom" }, "100%");
@@ -39,7 +36,7 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
     button("+", () => step(STEP), { small: true, "aria-label": "Zoom in", title: "Zoom in (+), or Ctrl and the wheel" }),
     button("Reset", () => zoom(1), { small: true, title: "100%, as drawn for this window (0)" }),
     button("All", () => whole(), { small: true, title: "The whole machine in the window" }));
-  const element = h("div", { class: small ? "map map-small" : "map", role: "group", "aria-label": label }, small ? null : h("div", { class: "map-tools" }, tools, zoomButtons), help, told, room, card);
+  const element = h("div", { class: "map", role: "group", "aria-label": label }, h("div", { class: "map-tools" }, tools, zoomButtons), help, told, room, card);
   /** @type {MapData | null} */
   let data = null;
   /** @type {any} */
@@ -49,8 +46,6 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
   /** @type {Map<string, Part>} */
   let parts = new Map();
   let scale = 1, chosen = "", focused = "", dragged = false;
-  /** @type {Mark[]} */
-  let marks = [];
   /** @type {((part: Part) => boolean) | null} */
   let wanted = null;
   const listeners = new Set();
@@ -72,11 +67,10 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
     fill(room, drawing);
     resize();
     if (!places.has(focused)) focused = next.parts[0]?.id ?? "";
-    places.get(focused)?.setAttribute("tabindex", small ? "-1" : "0");
+    places.get(focused)?.setAttribute("tabindex", "0");
     if (hadFocus) places.get(focused)?.focus({ preventScroll: true });
     if (!places.has(chosen)) chosen = "";
     choose(chosen, false);
-    if (marks.length) mark(marks);
     if (wanted) dim(wanted);
     hide();
   }
@@ -153,62 +147,23 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
     card.hidden = true;
   }
 
-  /** @param {Mark[]} next */
-  function mark(next) {
-    marks = next;
-    drawing?.querySelector(".marks")?.remove();
-    if (!drawing || !next.length) return;
-    const layer = s("g", { class: "marks", "aria-hidden": "true" });
-    for (const one of next) {
-      for (const place of marked(one)) {
-        const frame = place.querySelector("rect");
-        if (!frame) continue;
-        const [x, y, width, height] = ["x", "y", "width", "height"].map((name) => Number(frame.getAttribute(name)));
-        layer.append(s("rect", { class: `mark mark-${one.kind ?? "take"}`, x: x - 2, y: y - 2, width: width + 4, height: height + 4, rx: 5 }));
-        if (one.text) {
-          const wide = 6 + 7 * one.text.length;
-          layer.append(s("g", { class: `mark-text mark-${one.kind ?? "take"}` }, s("rect", { x: x + width - wide + 6, y: y - 8, width: wide, height: 14, rx: 7 }), s("text", { x: x + width - wide / 2 + 6, y: y + 3, "text-anchor": "middle" }, one.text)));
-        }
-      }
-    }
-    drawing.querySelector(".drawing")?.append(layer);
-  }
-
-  /** The places that a mark means. @param {Mark} one */
-  function marked(one) {
-    const found = [];
-    const cpus = new Set(numbers(one.cpus)), devices = new Set(one.devices ?? []), ids = new Set(one.ids ?? []);
-    const nodes = new Set(one.numa ?? []);
-    for (const [id, place] of places) {
-      const part = parts.get(id);
-      if (!part) continue;
-      const core = part.kind === "core" && cpus.size && numbers(part.cpus).some((cpu) => cpus.has(cpu));
-      const numa = (part.kind === "numa" || part.kind === "memory") && part.numa.some((node) => nodes.has(node));
-      if (core || numa || ids.has(id) || devices.has(part.label)) found.push(place);
-    }
-    return found;
-  }
-
   /** Let everything stand back that is not asked for; null: nothing. @param {((part: Part) => boolean) | null} test */
   function dim(test) {
     wanted = test;
-    let count = 0;
     for (const [id, place] of places) {
       const part = parts.get(id);
       const leaf = part && LEAVES.has(part.kind);
       const fits = !test || !part || test(part);
-      if (test && part && fits) count += 1;
       place.classList.toggle("dim", Boolean(leaf && !fits));
       place.classList.toggle("match", Boolean(test && leaf && fits));
     }
-    return count;
   }
 
   room.addEventListener("click", (event) => {
     if (dragged) return;
     const id = event.target.closest?.("[data-id]")?.dataset.id;
     if (!id) return choose("");
-    if (!small) focus(id);
+    focus(id);
     choose(id === chosen ? "" : id);
   });
   room.addEventListener("pointermove", (event) => {
@@ -226,26 +181,22 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
       focused = id;
     }
   });
-  if (!small) keysAndFingers();
-
-  function keysAndFingers() {
-    help.id = freshId("map-keys");
-    room.setAttribute("aria-describedby", help.id);
-    room.addEventListener("keydown", (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      const act = actions[event.key];
-      if (!act) return;
-      event.preventDefault();
-      act();
-    });
-    room.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey && !event.metaKey) return;
-      event.preventDefault();
-      const frame = room.getBoundingClientRect();
-      zoom(scale * Math.exp(-event.deltaY / 300), event.clientX - frame.left, event.clientY - frame.top);
-    }, { passive: false });
-    drag();
-  }
+  help.id = freshId("map-keys");
+  room.setAttribute("aria-describedby", help.id);
+  room.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const act = actions[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+  room.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    const frame = room.getBoundingClientRect();
+    zoom(scale * Math.exp(-event.deltaY / 300), event.clientX - frame.left, event.clientY - frame.top);
+  }, { passive: false });
+  drag();
 
   const actions = {
     ArrowLeft: () => go(-1, 0), ArrowRight: () => go(1, 0), ArrowUp: () => go(0, -1), ArrowDown: () => go(0, 1),
@@ -321,8 +272,7 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
   }
 
   return {
-    element, show, mark, dim, focus,
-    clear: () => mark([]),
+    element, show, dim, focus,
     select: (id) => choose(id, false),
     /** @param {(part: Part | null) => void} listener */
     onSelect: (listener) => (listeners.add(listener), () => listeners.delete(listener)),

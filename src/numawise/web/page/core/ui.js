@@ -86,13 +86,13 @@ export function checkbox(label, checked, onchange, attributes = {}) {
 
 /**
  * A table.
- * @param {{caption?: string, columns: {title: string, number?: boolean, cell: (row: any) => any}[], rows: any[], rowAttributes?: (row: any) => Record<string, any>}} options
+ * @param {{columns: {title: string, number?: boolean, cell: (row: any) => any}[], rows: any[]}} options
  */
-export function table({ caption = "", columns, rows, rowAttributes = () => ({}) }) {
+export function table({ columns, rows }) {
   const kind = (column) => (column.number ? "number" : null);
   const head = h("tr", null, columns.map((column) => h("th", { scope: "col", class: kind(column) }, column.title)));
-  const body = rows.map((row) => h("tr", rowAttributes(row), columns.map((column) => h("td", { class: kind(column), "data-title": column.title }, column.cell(row)))));
-  return h("table", { class: "table" }, caption && h("caption", null, caption), h("thead", null, head), h("tbody", null, body));
+  const body = rows.map((row) => h("tr", null, columns.map((column) => h("td", { class: kind(column), "data-title": column.title }, column.cell(row)))));
+  return h("table", { class: "table" }, h("thead", null, head), h("tbody", null, body));
 }
 
 /** Facts as a list of names and values; those without a value are left out. */
@@ -158,7 +158,7 @@ export function copyButton(text, words = "Copy") {
   return element;
 }
 
-/** A text in a frame, with a button that copies it. */
+/** A text in a frame. */
 export function codeBlock(text, label = "Code") {
   return h("div", { class: "code-block", tabindex: "0", role: "group", "aria-label": label }, h("pre", null, text));
 }

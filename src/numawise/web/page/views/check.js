@@ -223,7 +223,7 @@ function draw(state, summary, body, { check, redraw, change }) {
     state.answer.remarks.map((remark) => notice("info", remark)),
     state.said);
   const wanted = findings.filter((finding) => state.shown.has(finding.severity));
-  const apply = (finding, way) => change(state.files.map((file, at) => {
+  const apply = (way) => change(state.files.map((file, at) => {
     const own = way.edits.filter((edit) => edit.file === files[at]?.name);
     return own.length && file.text !== undefined ? { ...file, text: applied(file.text, own), changed: true } : file;
   }), notice("yes", `Applied: ${way.title}`));

@@ -14,7 +14,7 @@ export const WORDS = { error: "error", warning: "warning", info: "note" };
 /**
  * @param {{name: string, text?: string}} file
  * @param {any[]} findings those of the file that are shown, each with its number
- * @param {(finding: any, correction: any) => void} onApply
+ * @param {(correction: any) => void} onApply
  * @param {(name: string) => string | undefined} textOf of any file: a correction may be of another one
  */
 export function listing(file, findings, onApply, textOf) {
@@ -125,7 +125,7 @@ function card(finding, textOf, onApply, later) {
 function correction(finding, way, textOf, onApply, choice) {
   const kind = way.certain ? "primary" : "";
   const files = [...new Set(way.edits.map((edit) => edit.file))];
-  const apply = button("Apply", () => onApply(finding, way), { kind, small: true, "aria-label": `Apply to ${files.join(" and ")}: ${way.title}` });
+  const apply = button("Apply", () => onApply(way), { kind, small: true, "aria-label": `Apply to ${files.join(" and ")}: ${way.title}` });
   const where = files.some((name) => name !== finding.file) ? ` in ${files.join(" and ")}` : "";
   const words = h("span", null, `${way.certain ? "" : choice ? `Choice ${choice}: ` : "If you agree: "}${way.title}${where}`);
   const shown = files.filter((name) => textOf(name) !== undefined).map((name) => preview(textOf(name), way.edits.filter((edit) => edit.file === name)));
@@ -133,13 +133,13 @@ function correction(finding, way, textOf, onApply, choice) {
 }
 
 function preview(text, edits) {
-  const rows = changes(text, edits).flatMap(({ line, removed, added }) => [
-    ...removed.map((words, at) => difference("−", line + at, words, "gone")),
-    ...added.map((words, at) => difference("+", line + at, words, "new")),
+  const rows = changes(text, edits).flatMap(({ removed, added }) => [
+    ...removed.map((words) => difference("−", words, "gone")),
+    ...added.map((words) => difference("+", words, "new")),
   ]);
   return rows.length ? h("div", { class: "difference", role: "group", "aria-label": "What changes", tabindex: "0" }, rows) : null;
 }
 
-function difference(mark, line, words, kind) {
+function difference(mark, words, kind) {
   return h("pre", { class: `difference-${kind}` }, `${mark} ${words.replace(/\r$/, "")}`);
 }

@@ -41,7 +41,7 @@ export function applied(text, edits) {
  * What a correction changes: lines that go and lines that come, at most so many.
  * @param {string} text
  * @param {TextEdit[]} edits
- * @returns {{line: number, removed: string[], added: string[]}[]}
+ * @returns {{removed: string[], added: string[]}[]}
  */
 export function changes(text, edits, most = 12) {
   const before = split(text);
@@ -51,17 +51,15 @@ export function changes(text, edits, most = 12) {
     const middle = first.slice(0, offset(first, edit.startColumn)) + edit.text + last.slice(offset(last, edit.endColumn));
     const removed = before.slice(edit.startLine - 1, edit.endLine);
     const added = middle.split("\n");
-    let line = edit.startLine;
     while (removed.length && added.length && removed[0] === added[0]) {
       removed.shift();
       added.shift();
-      line += 1;
     }
     while (removed.length && added.length && removed[removed.length - 1] === added[added.length - 1]) {
       removed.pop();
       added.pop();
     }
-    return { line, removed: shortened(removed, most), added: shortened(added, most) };
+    return { removed: shortened(removed, most), added: shortened(added, most) };
   });
 }
 

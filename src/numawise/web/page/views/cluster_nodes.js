@@ -191,18 +191,18 @@ function standing(row) {
   return [row.cordoned && [" ", badge("warn", "cordoned")], !row.ready && [" ", badge("no", "not ready")]];
 }
 
-export function knownBadge(row) {
+function knownBadge(row) {
   const [kind, word, words] = KNOWN[row.known] ?? KNOWN.unknown;
   return h("span", { title: words }, badge(kind, word));
 }
 
 /** A resource as a column is called. */
-export function title(resource) {
+function title(resource) {
   return resource === "memory" ? "GiB" : resourceTitle(resource);
 }
 
 /** What is free by NUMA node; "any 12" where it is not given out by NUMA node. */
-export function numaText(row, resource, at) {
+function numaText(row, resource, at) {
   const listed = row.free.map((values) => values[at]).filter((value) => value !== null && value !== undefined);
   const unit = resource === "memory" ? 2 ** 30 : 1;
   if (listed.length) return perNuma(row.free.map((values) => Math.floor((values[at] ?? 0) / unit)));

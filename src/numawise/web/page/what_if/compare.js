@@ -1,7 +1,7 @@
 // The other side: another policy, another configuration or another release, and which pods differ there.
 import { post } from "../core/api.js";
 import { fill, h } from "../core/dom.js";
-import { badge, button, field, notice, problemNotice, select } from "../core/ui.js";
+import { badge, button, field, notice, problemNotice } from "../core/ui.js";
 import { configEditor } from "./config_editor.js";
 
 const POLICIES = ["none", "best-effort", "restricted", "single-numa-node"];

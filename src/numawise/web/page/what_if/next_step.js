@@ -1,6 +1,7 @@
 // What happens next: a pod comes, ends or asks for another size; the kubelet restarts; devices fall ill.
+import { shortName } from "../core/amounts.js";
 import { fill, h } from "../core/dom.js";
-import { button, checkbox, field, select } from "../core/ui.js";
+import { checkbox, field, select } from "../core/ui.js";
 import { podObject } from "./example.js";
 import { configAt } from "./store.js";
 
@@ -55,7 +56,7 @@ export function nextStep({ onStep }) {
       return form("Admit", act,
         h("div", { class: "what-fields" }, field("Name", name), field("CPUs", text("cpu", { inputmode: "decimal" }), "whole ones are its own"), field("Memory", text("memory"), "such as 64Gi"),
           resources.length > 1 ? field("Device", select(resources, values.resource, (value) => (values.resource = value))) : null,
-          field(resources.length ? `${shortName(values.resource)}s` : "Devices", count("gpus", 0, 4096))),
+          field(resources.length ? `${shortName(values.resource).toUpperCase()}s` : "Devices", count("gpus", 0, 4096))),
         h("details", { class: "what-more" }, h("summary", null, "Huge pages, containers, copies"),
           h("div", { class: "what-fields" }, field("Huge pages", select([["", "none"], ...PAGES], values.page, (value) => (values.page = value))), field("Amount", text("pages", { placeholder: "2Gi" })), field("Containers", count("containers", 1, 20), "each asks for all of it"), field("Copies", count("count", 1, 200)))));
     },
@@ -116,7 +117,6 @@ export function nextStep({ onStep }) {
   };
 
   const none = (words) => h("p", { class: "hint" }, words);
-  const shortName = (resource) => (resource.split("/")[1] ?? resource).toUpperCase();
 
   function freeName() {
     for (let number = 1; ; number += 1) if (!used.has(`pod-${number}`)) return `pod-${number}`;

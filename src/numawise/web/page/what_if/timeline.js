@@ -9,7 +9,7 @@ export const KINDS = {
 const MARKS = { yes: "✓", no: "✕", warn: "!", plain: "·" };
 
 /**
- * @param {{onGo: (at: number) => void, onUndo: () => void, onRedo: () => void, onRemove: (number: number) => void}} options
+ * @param {{onGo: (at: number, focus?: boolean) => void, onUndo: () => void, onRedo: () => void, onRemove: (number: number) => void}} options
  */
 export function timeline({ onGo, onUndo, onRedo, onRemove }) {
   const list = h("ol", { class: "what-line", "aria-label": "Steps", onkeydown: keys });
