@@ -194,6 +194,7 @@ class Tabs:
     def put_back(self, used: Watched) -> None:
         """Forget what the page's server was told to keep, and leave it."""
         page = used.page
+        page.unroute_all(behavior="ignoreErrors")
         for event, listener in used.listeners:
             page.remove_listener(event, listener)
         page.evaluate(

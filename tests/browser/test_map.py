@@ -142,6 +142,7 @@ def test_another_machine_and_back(home: str, page_at: PageAt) -> None:
     view.get_by_label("Name or words").fill("9x nonsense")
     view.get_by_role("button", name="Show", exact=True).click()
     expect(view.get_by_role("alert")).to_contain_text("'9x' is not a word of a machine description")
+    assert view.url.endswith("#/map")  # what is shown is still what is served
     view.get_by_text("Another machine…").click()
     view.get_by_label("Name or words").fill("gb200")
     view.get_by_role("button", name="Show", exact=True).press("Enter")

@@ -72,6 +72,37 @@ function sendBody(path, body, signal) {
   return send(path, { method: "POST", headers, body: JSON.stringify(body ?? {}), signal });
 }
 
+/** Signals for questions of which only the newest waits for its answer; none does after the end. */
+export function newest() {
+  let going = new AbortController(), ended = false;
+  return {
+    next() {
+      going.abort();
+      if (!ended) going = new AbortController();
+      return going.signal;
+    },
+    end() {
+      ended = true;
+      going.abort();
+    },
+  };
+}
+
+/** Work that is done once at a time; asked for meanwhile, it is done once more behind that. */
+export function oneAtATime(work) {
+  let going = null, again = false;
+  return function start() {
+    again = going !== null;
+    going ??= (async () => {
+      do {
+        again = false;
+        await work();
+      } while (again);
+    })().finally(() => (going = null));
+    return going;
+  };
+}
+
 /** Whether an error only says that nobody waits for the answer any more. */
 export function isAbort(error) {
   return error instanceof DOMException && error.name === "AbortError";

@@ -1,4 +1,5 @@
 // One explanation: the answer, the decision step by step beside the map, and what would help, each to be tried.
+import { isAbort, newest } from "./api.js";
 import { announce, fill, freshId, h } from "./dom.js";
 import { hintTable } from "./hint_table.js";
 import { numbers } from "./picture.js";
@@ -19,7 +20,7 @@ export function verdictBadge(verdict) {
  * POST why/try answers for the number of a suggestion; without it nothing can be tried, and `untried` says why.
  * `onOpen` goes on with the pod in What if.
  * @param {any} answer
- * @param {{onTry?: (suggestion: number) => Promise<any>, onOpen?: (() => void) | null, untried?: string, level?: number}} [options]
+ * @param {{onTry?: (suggestion: number, signal: AbortSignal) => Promise<any>, onOpen?: (() => void) | null, untried?: string, level?: number}} [options]
  * @returns {HTMLElement}
  */
 export function explanationView(answer, { onTry, onOpen, untried = "", level = 2 } = {}) {
@@ -165,19 +166,19 @@ function suggestionsPanel(whole, onTry, untried, level) {
   if (!found.suggestions.length) return panel("What would help", h("p", null, "No single change was found that would help."), { level });
   const place = h("div", { class: "stack tried" });
   const tries = onTry && whole.tries ? (number) => tryIt(number) : null;
-  const buttons = [];
+  const buttons = [], asking = newest();
   async function tryIt(number) {
     const chosen = buttons[number];
     for (const each of buttons) each.setAttribute("aria-pressed", "false");
     allow(chosen, false);
     try {
-      const tried = await onTry(number);
+      const tried = await onTry(number, asking.next());
       chosen.setAttribute("aria-pressed", "true");
       fill(place, triedView(tried, whole.before));
       announce(`Afterwards: ${tried.explanation?.answer ?? "the kubelet starts"}. The map of it is below.`);
       place.scrollIntoView({ block: "nearest" });
     } catch (error) {
-      fill(place, problemNotice(error));
+      if (!isAbort(error)) fill(place, problemNotice(error));
     } finally {
       allow(chosen, true);
     }

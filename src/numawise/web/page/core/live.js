@@ -1,4 +1,7 @@
 // What changes on the server, told as it happens: one connection for the whole page.
+import { get } from "./api.js";
+
+const AGAIN_MILLISECONDS = 2000;
 
 /** @type {Map<string, Set<(version: number) => void>>} */
 const listeners = new Map();
@@ -10,10 +13,27 @@ let tell = (_) => {};
 /** @param {(state: string) => void} onState told of "on" and "off" */
 export function connect(onState) {
   tell = onState;
+  listen();
+}
+
+function listen() {
   const source = new EventSource("api/v1/events");
   source.onopen = () => set("on");
-  source.onerror = () => set("off");
+  source.onerror = () => {
+    set("off");
+    if (source.readyState === EventSource.CLOSED) setTimeout(again, AGAIN_MILLISECONDS); // refused: a browser leaves it at that
+  };
   for (const kind of ["hello", "changed"]) source.addEventListener(kind, (event) => heard(event));
+}
+
+/** Listen again; a server that was started anew asks for the token first. */
+async function again() {
+  try {
+    await get("overview");
+  } catch (error) {
+    if (error.status === 401) return; // nobody wants to sign in
+  }
+  listen();
 }
 
 /** What was shown before the first word may be older than it: that is news, too. */

@@ -18,6 +18,8 @@ let overview = null;
 let unmount = () => {};
 let turn = 0;
 let failed = false;
+/** @type {Promise<boolean> | null} */
+let asking = null;
 
 signIn.ask = askForToken;
 theme();
@@ -66,6 +68,7 @@ async function show() {
   document.querySelector('#views a[aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });
   unmount();
   unmount = () => {};
+  if (!asking) for (const open of document.querySelectorAll("dialog")) open.close();
   failed = false;
   try {
     const module = await import(view[2]).catch((error) => (error instanceof SyntaxError ? Promise.reject(error) : unreached()));
@@ -74,7 +77,7 @@ async function show() {
     document.title = `${module.default.title} · numawise`;
     root.dataset.view = view[0];
     announce(`${module.default.title} is shown`);
-    const context = { overview, params, navigate, live };
+    const context = { overview, params, live, navigate: (path, given) => mine === turn && navigate(path, given) }; // who has left is led nowhere
     const end = await module.default.mount(root, context);
     if (mine !== turn) end?.();
     else unmount = end ?? (() => {});
@@ -131,7 +134,6 @@ function store(key, value) {
   }
 }
 
-let asking = null;
 /** Ask for the token, once for all calls that need it. */
 function askForToken() {
   asking ??= new Promise((resolve) => {

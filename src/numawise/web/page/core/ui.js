@@ -105,8 +105,10 @@ export function facts(pairs) {
  * Tabs; each makes its content when it is first shown.
  * @param {string} label
  * @param {{title: string, content: () => any}[]} pages
+ * @param {number} [first] shown at the beginning
+ * @param {(at: number) => void} [onShow] told which one is shown
  */
-export function tabs(label, pages, first = 0) {
+export function tabs(label, pages, first = 0, onShow = () => {}) {
   const body = h("div", { role: "tabpanel", tabindex: "0", id: freshId("tab") });
   const made = [];
   const buttons = pages.map((page, at) => h("button", { type: "button", role: "tab", id: freshId("tab"), "aria-controls": body.id, onclick: () => show(at) }, page.title));
@@ -120,6 +122,7 @@ export function tabs(label, pages, first = 0) {
     if (focus) buttons[at].focus();
     made[at] ??= pages[at].content();
     fill(body, made[at]);
+    onShow(at);
   }
   function keys(event) {
     const at = buttons.indexOf(document.activeElement);

@@ -1,5 +1,5 @@
 // The box: who holds what on this host, who waits, what is free, and what has ended; told as it changes.
-import { get, post } from "../core/api.js";
+import { get, isAbort, oneAtATime, post } from "../core/api.js";
 import { announce, fill, h } from "../core/dom.js";
 import { allow, badge, button, dialog, emptyState, field, notice, panel, problemNotice, select, table, viewHead } from "../core/ui.js";
 
@@ -30,6 +30,7 @@ export default {
 class BoxView {
   constructor(root) {
     this.ending = new AbortController();
+    this.read = oneAtATime(() => this.readAll());
     this.uses = new Map();
     /** @type {Map<string, {busy: HTMLElement, used: HTMLElement}>} */
     this.cells = new Map();
@@ -53,7 +54,7 @@ class BoxView {
     this.ending.abort();
   }
 
-  async read() {
+  async readAll() {
     try {
       const query = { most: 50, user: this.user };
       const [box, history] = await Promise.all([get("box", {}, this.ending.signal), get("box/history", query, this.ending.signal)]);
@@ -61,6 +62,7 @@ class BoxView {
       this.show(box, history);
       if (!this.uses.size) await this.readUses();
     } catch (error) {
+      if (isAbort(error)) return;
       fill(this.wrong, problemNotice(error));
       this.places.holds.querySelector(".starting")?.remove();
     }

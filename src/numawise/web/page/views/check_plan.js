@@ -1,5 +1,5 @@
 // A configuration suggested for a node, with its reasons, as a file, and the steps from the present one.
-import { get, post } from "../core/api.js";
+import { get, newest, post } from "../core/api.js";
 import { announce, fill, h } from "../core/dom.js";
 import { download, dropZone, given } from "../core/files.js";
 import { busy, button, checkbox, copyButton, field, notice, panel, select, table } from "../core/ui.js";
@@ -17,7 +17,7 @@ const GIB = 2 ** 30;
  */
 export function planPanel(context, onCheck) {
   const asked = { machine: context.overview.node ? "" : "dgx-h100", goal: "training", release: context.overview.release, cpus: "", memory: "", pages: "", alpha: false, files: [] };
-  const problem = h("div");
+  const problem = h("div"), asking = newest();
   const answer = h("div", { class: "stack" });
   const list = h("datalist", { id: "plan-machines" });
   get("machines").then((all) => fill(list, all.machines.map((one) => h("option", { value: one.name }, one.summary ?? ""))), () => {});
@@ -53,7 +53,7 @@ export function planPanel(context, onCheck) {
     const node = { served, machine: asked.machine, release: asked.release, files: asked.files.map(given) };
     const question = { node, goal: asked.goal, reserveMemory: asked.memory, hugepages: asked.pages ? asked.pages.split(/[\s,]+/) : [], alpha: asked.alpha };
     if (asked.cpus) question.reserveCpus = /^[0-9]+$/.test(asked.cpus) ? Number(asked.cpus) : asked.cpus;
-    const page = await busy(answer, problem, () => post("plan", question));
+    const page = await busy(answer, problem, () => post("plan", question, asking.next()));
     if (!page) return;
     fill(answer, planned(page, (words) => onCheck("kubelet.yaml", words, asked.machine)));
     announce(`Suggested: ${page.plan.trial}`);

@@ -1,6 +1,6 @@
 // The cluster: all nodes as small maps, what fits, pods without a place; one node in full.
 import { bytesText, grouped, percent, resourceTitle, shapeWords, sumText } from "../core/amounts.js";
-import { get, post } from "../core/api.js";
+import { get, oneAtATime, post } from "../core/api.js";
 import { announce, fill, h, later } from "../core/dom.js";
 import { acceptDrops, dropZone, given } from "../core/files.js";
 import { readDumps } from "../core/large_dump.js";
@@ -40,7 +40,11 @@ function showNode(name, { root, navigate, live, which }) {
   fill(root, view.element);
   scrollTo(0, 0);
   view.refresh();
-  return live.on("cluster", later(50, () => view.refresh()));
+  const silence = live.on("cluster", later(50, view.refresh));
+  return () => {
+    silence();
+    view.end();
+  };
 }
 
 function showAll({ root, navigate, live, which, unasked }) {
@@ -49,49 +53,37 @@ function showAll({ root, navigate, live, which, unasked }) {
   const nodes = nodesView({ onOpen, filters: kept.filters, onSelector: (selector) => { kept.filters.selector = selector; kept.board = null; refresh(); } });
   const fits = fitsView({ which, onShow: (shape) => { pages.show(NODES); nodes.mark(shape); pages.element.querySelector("[role=tab]").focus(); announce(`nodes with a place for ${shapeWords(shape.name)}`); } });
   const pods = podsView({ which, navigate, onOpen, onCounts: counts });
-  const pages = pageTabs([["Nodes", nodes.element], ["What fits", fits.element], ["Pods without a place", pods.element]], (at) => {
+  const pages = pageTabs([["Nodes", nodes.element], ["What fits", fits.element], ["Pods without a place", pods.element]], kept.tab, (at) => {
     kept.tab = at;
     if (at) asked(at);
   });
-  let going = null, again = false, ended = false;
+  let ended = false;
+  const refresh = oneAtATime(ask);
   fill(root, head, h("div", { class: "stack" }, unasked && exampleNotice(), said, wrong, cards, pages.element));
   acceptDrops(root, take);
   drawHead(null);
   const begun = kept.board !== null;
   if (begun) draw(kept.board);
-  pages.show(kept.tab);
   refresh().then(() => !begun || ended || scrollTo(0, kept.scroll));
   if (begun) requestAnimationFrame(() => scrollTo(0, kept.scroll));
-  const silence = live.on("cluster", later(30, () => { refresh(); if (kept.tab) asked(kept.tab); }));
+  const silence = live.on("cluster", later(30, () => { if (!ended) refresh(); if (!ended && kept.tab) asked(kept.tab); }));
 
   function asked(at) {
     (at === 1 ? fits : pods).refresh();
   }
 
-  /** Ask for the rows that are newer; one question at a time. */
-  async function refresh() {
-    if (going) {
-      again = true;
-      return going;
+  /** Ask for the rows that are newer; what was chosen meanwhile is asked for next. */
+  async function ask() {
+    try {
+      const { board: before, filters: { selector } } = kept;
+      const news = await get("cluster", { of: which, selector, since: before?.version });
+      if (ended || selector !== kept.filters.selector) return;
+      fill(wrong);
+      draw(merged(before, news));
+    } catch (error) {
+      if (pages.element.hidden) drawHead(null, "No node is known.");
+      fill(wrong, problemNotice(error));
     }
-    going = (async () => {
-      do {
-        again = false;
-        try {
-          const before = kept.board;
-          const news = await get("cluster", { of: which, selector: kept.filters.selector, since: before?.version });
-          if (ended) return;
-          fill(wrong);
-          draw(merged(before, news));
-        } catch (error) {
-          if (pages.element.hidden) drawHead(null, "No node is known.");
-          fill(wrong, problemNotice(error));
-        }
-      } while (again && !ended);
-    })();
-    await going;
-    going = null;
-    return undefined;
   }
 
   function draw(board) {
@@ -174,10 +166,9 @@ function totals(board) {
 }
 
 /** Tabs whose titles change; each content is there from the beginning. */
-function pageTabs(pages, onShow) {
-  const element = tabs("Cluster", pages.map(([title, content], at) => ({ title, content: () => (onShow(at), content) })), NODES);
+function pageTabs(pages, first, onShow) {
+  const element = tabs("Cluster", pages.map(([title, content]) => ({ title, content: () => content })), first, onShow);
   const buttons = [...element.querySelectorAll('[role="tab"]')];
-  for (const [at, each] of buttons.entries()) each.addEventListener("click", () => onShow(at));
   return {
     element,
     show: (at) => buttons[at].click(),

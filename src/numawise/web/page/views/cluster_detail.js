@@ -1,6 +1,6 @@
 // One node in full: what is free by NUMA node, its map, its pods.
 import { age, bytesText, resourceTitle, shapeWords, sumText } from "../core/amounts.js";
-import { get } from "../core/api.js";
+import { get, isAbort, oneAtATime } from "../core/api.js";
 import { fill, h } from "../core/dom.js";
 import { holderMark, pictureView } from "../core/picture.js";
 import { badge, button, facts, notice, panel, problemNotice, table, viewHead } from "../core/ui.js";
@@ -11,18 +11,20 @@ export function detailView({ name, which, navigate, onBack, root }) {
   const wrong = h("div"), place = h("div", { class: "stack" });
   const element = h("div", { class: "stack" }, wrong, place);
   let built = false;
+  const ending = new AbortController();
 
-  async function refresh() {
+  const refresh = oneAtATime(async () => {
     const width = Math.round(Math.max(300, Math.min(1700, root.clientWidth - 80)));
     try {
-      const data = await get(`cluster/nodes/${encodeURIComponent(name)}`, { of: which, width });
+      const data = await get(`cluster/nodes/${encodeURIComponent(name)}`, { of: which, width }, ending.signal);
       fill(wrong);
       draw(data);
     } catch (error) {
+      if (isAbort(error)) return;
       fill(wrong, problemNotice(error));
       if (!built) fill(place, h("div", { class: "row" }, button("‹ All nodes", onBack)));
     }
-  }
+  });
 
   function draw(data) {
     const { room } = data;
@@ -56,7 +58,7 @@ export function detailView({ name, which, navigate, onBack, root }) {
     }
   }
 
-  return { element, refresh };
+  return { element, refresh, end: () => ending.abort() };
 }
 
 /** Sentences about what is not known or wrong. */

@@ -1,11 +1,12 @@
 // What fits: how many more pods of each shape the nodes would let in now, and a form for shapes of one's own.
 import { grouped, resourceTitle, shapeWords } from "../core/amounts.js";
-import { post } from "../core/api.js";
+import { newest, post } from "../core/api.js";
 import { announce, fill, h } from "../core/dom.js";
 import { badge, busy, button, emptyState, field, panel } from "../core/ui.js";
 
 export function fitsView({ which, onShow }) {
-  let own = [], device = "nvidia.com/gpu", going = null;
+  let own = [], wanted = own, device = "nvidia.com/gpu";
+  const asking = newest();
   const wrong = h("div"), told = h("p", { class: "quiet-words" }), body = h("div");
   const cpus = h("input", { type: "text", inputmode: "decimal", value: "8", autocomplete: "off" });
   const memory = h("input", { type: "text", value: "64Gi", autocomplete: "off" });
@@ -13,7 +14,7 @@ export function fitsView({ which, onShow }) {
   const resource = h("select");
   const form = h("form", { class: "stack", onsubmit: (event) => (event.preventDefault(), count()) },
     h("div", { class: "fields" }, field("CPUs", cpus, "Such as 8 or 500m"), field("Memory", memory, "Such as 64Gi"), field("Devices", devices), field("Of", resource)),
-    h("div", { class: "row" }, button("Count", null, { kind: "primary", type: "submit" }), button("Shapes of the cluster", () => { own = []; refresh(); })), wrong);
+    h("div", { class: "row" }, button("Count", null, { kind: "primary", type: "submit" }), button("Shapes of the cluster", () => { wanted = []; refresh(); })), wrong);
   const element = h("div", { class: "split" }, panel("How many more fit", [h("div", { class: "panel-body" }, told), body], { wide: true }), panel("A shape of your own", form));
 
   function setResources(resources) {
@@ -25,19 +26,17 @@ export function fitsView({ which, onShow }) {
   function count() {
     const parts = [[cpus.value.trim(), "cpu"], [memory.value.trim(), "memory"], [Number(devices.value) ? devices.value.trim() : "", resource.value]];
     const shape = parts.filter(([amount]) => amount).map(([amount, name]) => `${name}=${amount}`).join(",");
-    own = [shape, ...own.filter((one) => one !== shape)].slice(0, 12);
-    refresh().then((done) => done || (own = own.filter((one) => one !== shape)));
+    wanted = [shape, ...own.filter((one) => one !== shape)].slice(0, 12);
+    refresh();
   }
 
   async function refresh() {
-    going?.abort();
-    going = new AbortController();
-    const { signal } = going;
-    return busy(body, wrong, async () => {
-      const data = await post("cluster/capacity", { of: which, shapes: own }, signal);
+    const signal = asking.next(), shapes = wanted;
+    const data = await busy(body, wrong, () => post("cluster/capacity", { of: which, shapes }, signal));
+    if (data) {
+      own = shapes;
       draw(data);
-      return true;
-    });
+    } else if (!signal.aborted) wanted = own; // what cannot be counted is not asked for again
   }
 
   function draw(data) {
@@ -56,5 +55,5 @@ export function fitsView({ which, onShow }) {
     announce(`${data.shapes.length} ${data.shapes.length === 1 ? "shape" : "shapes"} counted`);
   }
 
-  return { element, refresh, setResources, end: () => going?.abort() };
+  return { element, refresh, setResources, end: asking.end };
 }

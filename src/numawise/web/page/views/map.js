@@ -1,5 +1,5 @@
 // The map: the machine that is served, live, or any other; who holds what of it, and how its parts are linked.
-import { get, isAbort, post } from "../core/api.js";
+import { get, isAbort, newest, oneAtATime, post } from "../core/api.js";
 import { announce, fill, h, later } from "../core/dom.js";
 import { acceptDrops, dropZone, given, readFiles } from "../core/files.js";
 import { heatMap } from "../core/heat.js";
@@ -31,7 +31,8 @@ export default {
     let example = !asked && !overview.node; // nobody starts before an empty page
     /** @type {any} */
     let node = example ? { machine: EXAMPLE } : asked, data = null;
-    let waiting = new AbortController(), ended = false, drawn = 0, shownPart = "", shownHolder = "", noMachine = false;
+    const asking = newest();
+    let drawn = 0, shownPart = "", shownHolder = "", noMachine = false;
 
     fill(root, head, problem, h("div", { class: "split map-split" }, h("div", { class: "stack map-left" }, map, tables, notes), side));
     acceptDrops(map, async (list) => {
@@ -44,7 +45,7 @@ export default {
     });
     picture.onSelect((part) => showPart(part));
     showPart(null);
-    const quiet = live.on("map", () => (example && overview.node ? choose(null, "") : node || load()));
+    const quiet = live.on("map", oneAtATime(async () => (example && overview.node ? choose(null, "") : node || load())));
     const resized = later(200, () => Math.abs(picture.width() - drawn) > 40 && load());
     const watcher = new ResizeObserver(() => drawn && resized());
     watcher.observe(map);
@@ -52,12 +53,10 @@ export default {
 
     /** @returns {Promise<boolean | undefined>} whether it is drawn; undefined where something else is asked for meanwhile */
     async function load() {
-      waiting.abort();
-      waiting = new AbortController();
+      const signal = asking.next();
       const width = picture.width();
       try {
-        const next = node ? await post("map", { node, width }, waiting.signal) : await get("map", { width }, waiting.signal);
-        if (ended) return undefined;
+        const next = node ? await post("map", { node, width }, signal) : await get("map", { width }, signal);
         const news = data && !node ? changes(data, next) : "";
         data = next;
         drawn = width;
@@ -66,7 +65,7 @@ export default {
         if (news) announce(news);
         return true;
       } catch (error) {
-        if (isAbort(error) || ended) return undefined;
+        if (isAbort(error)) return undefined;
         noMachine = error.field === "$.node.machine";
         const told = problemNotice(error);
         if (!data && !node) {
@@ -237,9 +236,8 @@ export default {
     }
 
     return () => {
-      ended = true;
       quiet();
-      waiting.abort();
+      asking.end();
       watcher.disconnect();
     };
   },

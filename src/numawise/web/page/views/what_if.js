@@ -28,8 +28,9 @@ export default {
   title: "What if",
   async mount(root, context) {
     const messages = h("div", { class: "stack-small" });
+    const address = location.hash;
     const first = await beginning(context, messages);
-    const view = build(root, context, messages, first.store);
+    const view = build(root, context, messages, first.store, address);
     await view.start(first.opened);
     return view.end;
   },
@@ -62,7 +63,7 @@ function configured(node) {
   return node.served || node.config || node.files?.length ? node : { ...node, config: BASIC };
 }
 
-function build(root, { overview }, messages, store) {
+function build(root, { overview }, messages, store, address) {
   const picture = pictureView({ label: "The machine at this step" });
   const otherPicture = pictureView({ label: "The machine at this step, on the other side" });
   const line = timeline({ onGo: go, onUndo: () => travel("undo"), onRedo: () => travel("redo"), onRemove: removeStep });
@@ -79,7 +80,6 @@ function build(root, { overview }, messages, store) {
   let machine = /** @type {any} */ (null);
   let answer = /** @type {any} */ (null);
   let ended = false;
-  let address = location.hash;
   let controller = new AbortController();
   const edit = button("Edit the configuration", () => toggleEditor(), { small: true, "aria-expanded": "false" });
   const editing = panel("Kubelet configuration", editor.element, { actions: [button("Suggest one for this machine", () => suggest(store.now.node, (config) => change("suggested configuration", withNode({ config }))), { small: true }), button("Close", () => toggleEditor(false), { small: true, kind: "quiet" })], class: "what-editing" });
@@ -239,7 +239,8 @@ function build(root, { overview }, messages, store) {
       const room = Math.min(1240, innerWidth - 32) - 36;
       const question = { node: given, steps, at: store.at, pod, width: Math.max(NARROWEST, Math.floor(room > 860 ? (room * 7) / 12 - 36 : room - 28)) };
       const found = await post("scenario/why", question);
-      const onTry = (suggestion) => post("scenario/why/try", { ...question, suggestion });
+      if (ended) return;
+      const onTry = (suggestion, signal) => post("scenario/why/try", { ...question, suggestion }, signal);
       dialog("Why", explanationView(found, { onTry, level: 3 })).element.classList.add("what-why");
     } catch (error) {
       fill(wrong, problemNotice(error));
@@ -371,6 +372,7 @@ function build(root, { overview }, messages, store) {
       ended = true;
       controller.abort();
       observer.disconnect();
+      fits.end();
       removeEventListener("keydown", keys);
     },
   };

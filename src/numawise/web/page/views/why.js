@@ -110,14 +110,14 @@ export default {
     /** Nothing can be asked about what is served: an example stands in for it. */
     async function startExample(reason) {
       await start(ofExample(""));
-      fill(problems, notice("info", `This is an example, as ${reason}.`, "Drop a pod with the kubelet's configuration, a bundle or a log to ask about your own."));
+      if (question.example) fill(problems, notice("info", `This is an example, as ${reason}.`, "Drop a pod with the kubelet's configuration, a bundle or a log to ask about your own."));
     }
 
     function answerView() {
       if (answered.log) return logView(answered.log);
       if (answered.others.length) return answered.others.map((one) => explanationView(one, { untried: UNKNOWN }));
       const asked = bodyOf({ ...question, pod: "", number: answered.chosen }, widthFor(root));
-      const onTry = (suggestion) => post("why/try", { ...asked, suggestion });
+      const onTry = (suggestion, signal) => post("why/try", { ...asked, suggestion }, signal);
       const onOpen = answered.chosen === null ? null : () => whatIf(asked);
       return [answered.pods.length > 1 ? podsPanel() : null, explanationView(answered, { onTry, onOpen })];
     }

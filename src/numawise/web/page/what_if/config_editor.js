@@ -22,7 +22,7 @@ export function configEditor({ onConfig, label = "Configuration" }) {
     h("div", { class: "stack-small" }, h("div", { class: "row" }, h("span", { class: "grow" }, search), h("label", { class: "check-field" }, only, "only what is set")), form),
     h("div", { class: "stack-small what-text" }, area, problems));
   let settings = /** @type {any[]} */ ([]);
-  let release = null;
+  let release = /** @type {string | null} */ (null);
   let node = /** @type {any} */ (null);
   let answer = /** @type {any} */ ({ text: "", values: {}, problems: [], starts: true });
   let turn = 0;
@@ -46,8 +46,15 @@ export function configEditor({ onConfig, label = "Configuration" }) {
     const written = text === applied && version === release && JSON.stringify(machine) === JSON.stringify(node);
     node = machine;
     if (version !== release) {
-      release = version;
-      ({ settings } = await get("config/options", { release: version }));
+      try {
+        const options = await get("config/options", { release: version });
+        if (key !== shown) return; // another one is to be shown by now
+        [release, settings] = [version, options.settings];
+      } catch (error) {
+        shown = "";
+        fill(problems, problemNotice(error));
+        return;
+      }
     }
     if (written) return;
     applied = text;

@@ -1,5 +1,5 @@
 // How many more pods of some shapes fit at the step that is looked at.
-import { isAbort, post } from "../core/api.js";
+import { isAbort, newest, post } from "../core/api.js";
 import { fill, h, later } from "../core/dom.js";
 import { button, field, problemNotice } from "../core/ui.js";
 
@@ -10,7 +10,7 @@ const FIRST = ["cpu=8,memory=32Gi,nvidia.com/gpu=1", "cpu=16,memory=128Gi,nvidia
 export function fitsPanel() {
   let shapes = [...FIRST];
   let asked = /** @type {any} */ (null);
-  let controller = new AbortController();
+  const asking = newest();
   const list = h("ul", { class: "what-fits" });
   const input = h("input", { type: "text", placeholder: FIRST[0], spellcheck: "false", autocomplete: "off" });
   const wrong = h("div");
@@ -22,10 +22,9 @@ export function fitsPanel() {
   const element = h("div", { class: "stack-small" }, list, wrong, h("details", { class: "what-more" }, h("summary", null, "Other shapes"), add));
 
   async function count(next, keep = false) {
-    controller.abort();
-    controller = new AbortController();
+    const signal = asking.next();
     try {
-      const { shapes: rows } = next.length ? await post("fits", { ...asked, shapes: next }, controller.signal) : { shapes: [] };
+      const { shapes: rows } = next.length ? await post("fits", { ...asked, shapes: next }, signal) : { shapes: [] };
       shapes = next;
       if (keep) input.value = "";
       fill(wrong);
@@ -51,5 +50,5 @@ export function fitsPanel() {
     soon();
   }
 
-  return { element, show };
+  return { element, show, end: asking.end };
 }
