@@ -124,6 +124,10 @@ def test_one_node(page_at: PageAt, address: str) -> None:
     page.locator(".node-card[data-name=edge-02]").click()
     expect(page.get_by_text("there is no map of it")).to_be_visible()
     expect(page.get_by_role("button", name="Try pods here")).to_have_count(0)
+    page.go_back()
+    page.locator(".node-card[data-name=training-07]").click()
+    page.get_by_role("button", name="Try pods here").click()
+    expect(page.get_by_role("tree", name="The machine at this step: training-07")).to_be_visible()
 
 
 def test_what_fits(page_at: PageAt, address: str) -> None:

@@ -1,6 +1,7 @@
 """Answers that come when something else was asked or another view is shown, and servers that come back."""
 
 import contextlib
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -103,6 +104,33 @@ def test_a_shape_of_ones_own_stays_when_all_is_counted_again(home: str, page_at:
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("^training-"))
     page.get_by_role("button", name="All nodes").click()
     expect(page.get_by_role("tab", name="Pods without a place")).to_have_attribute("aria-selected", "true")
+
+
+def test_views_hear_of_changes(served: Callable[..., str], page_at: PageAt) -> None:
+    """A stream that ends after each event, so that the next comes when the browser listens again."""
+    version = itertools.count(1)
+
+    def tell(route: "Route") -> None:
+        number = next(version)
+        news = [
+            f'event: changed\ndata: {{"what": "{what}", "version": {number}}}\n\n'
+            for what in ("cluster", "map")
+        ]
+        route.fulfill(content_type="text/event-stream", body="".join(["retry: 200\n", *news]))
+
+    server = Path(__file__).parents[2] / "examples/8gpu-server"
+    config = ("--kubelet-config", str(server / "kubelet.yaml"))
+    watched = page_at(served("--machine", str(server / "machine.yaml"), *config))
+    watched.page.route("**/api/v1/events", tell)
+    page = watched.open("cluster")
+    with page.expect_request(re.compile(r"/cluster\?.*since=")):
+        expect(page.locator(".node-card").first).to_be_visible()
+    page.get_by_role("tab", name="What fits").click()
+    with page.expect_request("**/cluster/capacity"):
+        expect(page.locator(".fit-table")).to_be_visible()
+    page.get_by_role("link", name="Why", exact=True).click()
+    page.get_by_label("Files", exact=True).set_input_files(next((server / "pods").glob("*.yaml")))
+    expect(page.get_by_text("The node has changed since.")).to_be_visible()
 
 
 def test_a_token_is_asked_for_and_again_by_a_server_that_was_started_anew(

@@ -88,6 +88,33 @@ def test_a_step_goes_behind_the_one_that_is_looked_at(home: str, page_at: PageAt
     expect(page.locator(".what-step")).to_have_count(7)
 
 
+def test_every_kind_of_step_is_played_and_shapes_are_counted(home: str, page_at: PageAt) -> None:
+    page = opened(home, page_at)
+    happens, form = page.get_by_label("What happens next"), page.locator(".what-next")
+    for number, (kind, prepare, act) in enumerate(
+        [
+            ("restart", form.get_by_label("Device plugins register late").check, "Restart"),
+            ("resize", lambda: form.get_by_label("Memory").fill("24Gi"), "Resize"),
+            ("devices", form.get_by_role("checkbox").last.check, "Change devices"),
+            ("reconcile", lambda: None, "Reconcile"),
+        ],
+        start=4,
+    ):
+        happens.select_option(kind)
+        prepare()
+        form.get_by_role("button", name=act, exact=True).click()
+        expect(page.locator(".what-map h2")).to_have_text(f"After step {number}")
+        expect(page.locator(".what-step")).to_have_count(number + 4)
+    page.get_by_text("Other shapes").click()
+    page.get_by_label("Another shape").fill("cpu=2,nvidia.com/gpu=2")
+    page.get_by_role("button", name="Count it").click()
+    expect(page.locator(".what-fits code")).to_have_text(
+        [*[re.compile("memory")] * 3, "cpu=2, nvidia.com/gpu=2"]
+    )
+    page.get_by_role("button", name="Do not count cpu=2,nvidia.com/gpu=2").click()
+    expect(page.locator(".what-fits code")).to_have_count(3)
+
+
 def test_the_time_line_goes_by_keys(home: str, page_at: PageAt) -> None:
     page = opened(home, page_at)
     page.locator('.what-step[aria-current="step"]').focus()

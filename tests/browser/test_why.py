@@ -115,7 +115,10 @@ def test_a_suggestion_is_tried_and_the_map_afterwards_is_shown(home: str, page_a
         text = suggestions.nth(number).locator("p").first.inner_text().rstrip(".")
         expect(page.locator(".tried-title")).to_have_text(f"Afterwards: {text}")
         expect(page.locator(".tried svg.picture")).to_be_visible()
+    holders = page.locator(".tried").get_by_label("Who holds what")
+    afterwards = holders.inner_text()
     page.get_by_role("button", name="Show the map before").click()
+    expect(holders).not_to_have_text(afterwards)
     expect(page.locator(".tried .step-picture")).to_contain_text("select-3")
     is_sound(page)
 

@@ -8,7 +8,7 @@ const QUIET = 200;
 const FIRST = ["cpu=8,memory=32Gi,nvidia.com/gpu=1", "cpu=16,memory=128Gi,nvidia.com/gpu=4", "cpu=4,memory=8Gi"];
 
 export function fitsPanel() {
-  let shapes = [...FIRST];
+  let shapes = [...FIRST], wanted = shapes;
   let asked = /** @type {any} */ (null);
   const asking = newest();
   const list = h("ul", { class: "what-fits" });
@@ -17,20 +17,24 @@ export function fitsPanel() {
   const add = h("form", { class: "stack-small", onsubmit: (event) => {
     event.preventDefault();
     const text = input.value.trim();
-    if (text && !shapes.includes(text)) count([...shapes, text], true);
+    if (text && !shapes.includes(text)) count([...shapes, text]);
   } }, field("Another shape", input, "resources and amounts, separated by commas"), h("div", { class: "row" }, h("button", { class: "button button-small", type: "submit" }, "Count it")));
   const element = h("div", { class: "stack-small" }, list, wrong, h("details", { class: "what-more" }, h("summary", null, "Other shapes"), add));
 
-  async function count(next, keep = false) {
+  /** Count these; when it is begun anew before there is an answer, it is with these. */
+  async function count(next) {
+    wanted = next;
     const signal = asking.next();
     try {
       const { shapes: rows } = next.length ? await post("fits", { ...asked, shapes: next }, signal) : { shapes: [] };
       shapes = next;
-      if (keep) input.value = "";
+      if (shapes.includes(input.value.trim())) input.value = "";
       fill(wrong);
       fill(list, rows.map(row));
     } catch (error) {
-      if (!isAbort(error)) fill(wrong, problemNotice(error));
+      if (isAbort(error)) return;
+      wanted = shapes;
+      fill(wrong, problemNotice(error));
     }
   }
 
@@ -42,7 +46,7 @@ export function fitsPanel() {
     h("p", { class: "hint" }, [where, ...rest].filter(Boolean).join("; ")));
   }
 
-  const soon = later(QUIET, () => shapes.length && count(shapes));
+  const soon = later(QUIET, () => wanted.length && count(wanted));
 
   /** @param {any} node @param {any[]} steps @param {number} at */
   function show(node, steps, at) {
