@@ -18,6 +18,12 @@ Served = Callable[..., str]
 EIGHT = Path(__file__).parents[2] / "examples/8gpu-server"
 LARGE = "2s 8n 192c 2t 8gpu nvlink 16nic"
 
+DROP = """(place, text) => {
+  const given = new DataTransfer();
+  given.items.add(new File([text], "machine.yaml"));
+  place.dispatchEvent(new DragEvent("drop", {dataTransfer: given, bubbles: true}));
+}"""
+
 
 @pytest.fixture
 def home(served: Served) -> str:
@@ -53,6 +59,7 @@ def test_holders_are_marked_and_listed(home: str, page_at: PageAt) -> None:
     assert page.locator('[data-id="cpu-2"] text').text_content() == "A"
     assert page.locator('[data-id="gpu-0"]').get_attribute("aria-label") == "gpu0, held by pod 3f0c9a52"
     page.locator('[data-id="gpu-1"]').hover()
+    expect(page.locator(".map-card")).to_be_visible()
     expect(page.locator(".map-card")).to_contain_text("pod b7e6d0c1")
     page.locator(".holder").nth(1).click()
     assert shown(page) == 4 + 2
@@ -185,6 +192,11 @@ def test_files_are_dropped_and_nothing_in_them_is_markup(home: str, page_at: Pag
         resize(page, 390)
     assert drawn.value.ok  # what is shown is still what is asked for
     expect(page.locator(".holder")).to_have_count(3)
+    back = page.get_by_role("button", name="Back to what is served")
+    back.click()
+    expect(back).to_have_count(0)
+    page.locator(".map-panel").evaluate(DROP, machine.read_text())
+    expect(page.locator("svg.picture")).to_contain_text("<img src=x")
 
 
 def test_changes_come_without_a_reload_and_keep_zoom_and_focus(page_at: PageAt, tmp_path: Path) -> None:

@@ -256,6 +256,9 @@ def test_a_link_opens_the_same_scenario_at_another_server(home: str, served: Ser
     page.get_by_role("button", name="Share…").click()
     address = page.get_by_label("Link").input_value()
     assert "#/what-if?s=" in address
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("() => navigator.clipboard.readText()") == address
     other = opened(served("--machine", "1c"), page_at, "?s=" + address.split("?s=")[1])
     expect(other.locator(".what-map h2")).to_have_text("After step 3")
     expect(other.locator(".what-step")).to_have_count(8)

@@ -116,7 +116,8 @@ def test_a_suggestion_is_tried_and_the_map_afterwards_is_shown(home: str, page_a
         expect(page.locator(".tried-title")).to_have_text(f"Afterwards: {text}")
         expect(page.locator(".tried svg.picture")).to_be_visible()
     holders = page.locator(".tried").get_by_label("Who holds what")
-    afterwards = holders.inner_text()
+    afterwards = holders.text_content()
+    assert afterwards
     page.get_by_role("button", name="Show the map before").click()
     expect(holders).not_to_have_text(afterwards)
     expect(page.locator(".tried .step-picture")).to_contain_text("select-3")
