@@ -15,8 +15,12 @@ export function resourceTitle(resource) {
 
 /** A shape of pods in these words: "4 gpu, 48 cpu, 400Gi" is "4 GPUs, 48 CPUs, 400 GiB". */
 export function shapeWords(name) {
-  const unit = (_, count, word) => `${count.endsWith("m") ? parseInt(count, 10) / 1000 : count} ${word.toUpperCase()}${count === "1" ? "" : "s"}`;
-  return name.split(", ").map((part) => part.replace(/^(\S+) (cpu|gpu)$/, unit).replace(/^(\d+)([KMGT]i)$/, "$1 $2B")).join(", ");
+  const unit = (_, count, word) =>
+    `${count.endsWith("m") ? parseInt(count, 10) / 1000 : count} ${word.toUpperCase()}${count === "1" ? "" : "s"}`;
+  return name
+    .split(", ")
+    .map((part) => part.replace(/^(\S+) (cpu|gpu)$/, unit).replace(/^(\d+)([KMGT]i)$/, "$1 $2B"))
+    .join(", ");
 }
 
 /** A number with its thousands apart. */
@@ -27,7 +31,9 @@ export function grouped(number) {
 /** Bytes as GiB or TiB. */
 export function bytesText(bytes) {
   const size = bytes / GIB;
-  return size >= 10_240 ? `${grouped(Math.round(size / 102.4) / 10)} TiB` : `${grouped(size >= 10 ? Math.floor(size) : Math.round(size * 10) / 10)} GiB`;
+  return size >= 10_240
+    ? `${grouped(Math.round(size / 102.4) / 10)} TiB`
+    : `${grouped(size >= 10 ? Math.floor(size) : Math.round(size * 10) / 10)} GiB`;
 }
 
 /** What is free by sums: thousandths of CPUs, bytes, devices. */

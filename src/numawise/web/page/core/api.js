@@ -7,7 +7,9 @@ const kept = new Map();
 
 /** Why a call was not answered, as the server says it (application/problem+json). */
 export class Problem extends Error {
-  /** @param {{status?: number, detail?: string, title?: string, advice?: string, field?: string, file?: string, line?: number}} data */
+  /**
+   * @param {{status?: number, detail?: string, title?: string, advice?: string, field?: string, file?: string, line?: number}} data
+   */
   constructor(data) {
     super(data.detail ?? data.title ?? "the server did not answer");
     this.status = data.status ?? 0;
@@ -74,7 +76,8 @@ function sendBody(path, body, signal) {
 
 /** Signals for questions of which only the newest waits for its answer; none does after the end. */
 export function newest() {
-  let going = new AbortController(), ended = false;
+  let going = new AbortController(),
+    ended = false;
   return {
     next() {
       going.abort();
@@ -90,7 +93,8 @@ export function newest() {
 
 /** Work that is done once at a time; asked for meanwhile, it is done once more behind that. */
 export function oneAtATime(work) {
-  let going = null, again = false;
+  let going = null,
+    again = false;
   return function start() {
     again = going !== null;
     going ??= (async () => {
@@ -117,14 +121,18 @@ export async function openSession(token) {
 function withQuery(path, query) {
   const words = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
-    for (const one of [value].flat()) if (one !== null && one !== undefined && one !== "") words.append(name, one);
+    for (const one of [value].flat())
+      if (one !== null && one !== undefined && one !== "") words.append(name, one);
   }
   return words.size ? `${path}?${words}` : path;
 }
 
 /** Nothing came back: the server has ended, or the way to it is cut. */
 export function unreached() {
-  throw new Problem({ detail: "The server cannot be reached.", advice: "See whether numawise serve still runs." });
+  throw new Problem({
+    detail: "The server cannot be reached.",
+    advice: "See whether numawise serve still runs.",
+  });
 }
 
 async function send(address, options, again = true) {

@@ -1,4 +1,5 @@
-// Elements out of values. Text is only ever text: nothing here reads markup, but for drawings of our own server.
+// Elements out of values. Text is only ever text: nothing here reads markup, but for drawings of our own
+// server.
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
@@ -49,17 +50,24 @@ export function add(element, children) {
   return element;
 }
 
-/** Put these in the place of what is inside; whoever was at one of the old by keyboard is at its successor. */
+/**
+ * Put these in the place of what is inside; whoever was at one of the old by keyboard is at its successor.
+ */
 export function fill(element, ...children) {
   const here = document.activeElement;
-  const left = here instanceof HTMLElement && here !== element && element.contains(here) ? calledBy(here) : "";
+  const left =
+    here instanceof HTMLElement && here !== element && element.contains(here) ? calledBy(here) : "";
   element.replaceChildren();
   add(element, children);
-  if (left) [...element.querySelectorAll(here.tagName)].find((one) => calledBy(one) === left)?.focus({ preventScroll: true });
+  if (left)
+    [...element.querySelectorAll(here.tagName)]
+      .find((one) => calledBy(one) === left)
+      ?.focus({ preventScroll: true });
   return element;
 }
 
-const calledBy = (element) => element.getAttribute("aria-label") ?? (element.labels?.[0] ?? element).textContent;
+const calledBy = (element) =>
+  element.getAttribute("aria-label") ?? (element.labels?.[0] ?? element).textContent;
 
 /**
  * A drawing that our own server made: parsed as XML, so that nothing in it runs; whatever is neither a shape nor a
@@ -74,19 +82,38 @@ export function importSvg(text) {
   for (const element of [root, ...root.querySelectorAll("*")]) {
     if (!SHAPES.has(element.nodeName)) element.remove();
     for (const { name } of [...element.attributes]) {
-      if (name.startsWith("on") || name === "href" || name === "xlink:href" || name === "style") element.removeAttribute(name);
+      if (name.startsWith("on") || name === "href" || name === "xlink:href" || name === "style")
+        element.removeAttribute(name);
     }
   }
   return /** @type {any} */ (document.importNode(root, true));
 }
 
 const SHAPES = new Set([
-  "svg", "g", "title", "desc", "rect", "circle", "ellipse", "line", "path", "polyline", "polygon", "text", "tspan", "defs",
-  "pattern", "clipPath", "use",
+  "svg",
+  "g",
+  "title",
+  "desc",
+  "rect",
+  "circle",
+  "ellipse",
+  "line",
+  "path",
+  "polyline",
+  "polygon",
+  "text",
+  "tspan",
+  "defs",
+  "pattern",
+  "clipPath",
+  "use",
 ]);
 
 /** A text whose lines may break behind commas, slashes and equals signs. */
-export const breakable = (text) => String(text).split(/(?<=[,/=])/).flatMap((part, at) => (at ? [h("wbr"), part] : [part]));
+export const breakable = (text) =>
+  String(text)
+    .split(/(?<=[,/=])/)
+    .flatMap((part, at) => (at ? [h("wbr"), part] : [part]));
 
 /** Say something to screen readers. */
 export function announce(words) {

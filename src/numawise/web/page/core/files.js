@@ -14,10 +14,28 @@ const MARK = "\ufeff";
  * @param {{label: string, hint?: string, accept?: string, multiple?: boolean, read?: typeof readFiles, onFiles: (files: GivenFile[]) => any}} options
  */
 export function dropZone({ label, hint = "", accept = "", multiple = true, read = readFiles, onFiles }) {
-  const input = h("input", { type: "file", accept, multiple, "aria-label": label, tabindex: "-1", onchange: () => take(input.files) });
+  const input = h("input", {
+    type: "file",
+    accept,
+    multiple,
+    "aria-label": label,
+    tabindex: "-1",
+    onchange: () => take(input.files),
+  });
   const place = h("div", { class: "drop-wrong" });
-  const choose = h("button", { class: "button", type: "button", onclick: () => input.click() }, "Choose files…");
-  const zone = h("div", { class: "drop" }, h("p", null, h("strong", null, label)), hint && h("p", { class: "hint" }, hint), h("p", { class: "row drop-row" }, choose, input), place);
+  const choose = h(
+    "button",
+    { class: "button", type: "button", onclick: () => input.click() },
+    "Choose files…",
+  );
+  const zone = h(
+    "div",
+    { class: "drop" },
+    h("p", null, h("strong", null, label)),
+    hint && h("p", { class: "hint" }, hint),
+    h("p", { class: "row drop-row" }, choose, input),
+    place,
+  );
   async function take(list) {
     try {
       const files = await read(list);
@@ -51,10 +69,15 @@ export function acceptDrops(element, take) {
   });
 }
 
-/** @param {FileList | File[]} list @param {((file: File) => Promise<GivenFile>) | null} large reads files that are too much for a request @returns {Promise<GivenFile[]>} */
+/**
+ * @param {FileList | File[]} list
+ * @param {((file: File) => Promise<GivenFile>) | null} large reads files that are too much for a request
+ * @returns {Promise<GivenFile[]>}
+ */
 export async function readFiles(list, large = null) {
   const files = [...(list ?? [])];
-  if (files.length > MOST) throw new Problem({ detail: `${files.length} files are too many`, advice: `drop at most ${MOST}` });
+  if (files.length > MOST)
+    throw new Problem({ detail: `${files.length} files are too many`, advice: `drop at most ${MOST}` });
   const largest = files.reduce((most, file) => (file.size > most.size ? file : most), files[0]);
   const size = files.reduce((sum, file) => sum + file.size, 0);
   if (size > LARGEST && large) {
@@ -62,7 +85,11 @@ export async function readFiles(list, large = null) {
     for (const file of files) read.push(await large(file));
     return read;
   }
-  if (size > LARGEST) throw new Problem({ detail: `${largest.name} is too large: ${Math.ceil(size / 2 ** 20)} MiB in all`, advice: `drop at most ${LARGEST >> 20} MiB` });
+  if (size > LARGEST)
+    throw new Problem({
+      detail: `${largest.name} is too large: ${Math.ceil(size / 2 ** 20)} MiB in all`,
+      advice: `drop at most ${LARGEST >> 20} MiB`,
+    });
   return Promise.all(files.map(readFile));
 }
 
@@ -83,7 +110,8 @@ async function readFile(file) {
 /** Bytes as text that a request can carry. */
 export function base64(bytes) {
   const parts = [];
-  for (let at = 0; at < bytes.length; at += 0x8000) parts.push(String.fromCharCode(...bytes.subarray(at, at + 0x8000)));
+  for (let at = 0; at < bytes.length; at += 0x8000)
+    parts.push(String.fromCharCode(...bytes.subarray(at, at + 0x8000)));
   return btoa(parts.join(""));
 }
 
@@ -93,7 +121,8 @@ export function given({ name, text, base64 }) {
 }
 
 /** Whether a file is a kubelet configuration. */
-export const isConfig = (file) => /^\s*["']?kind["']?:\s*["']?KubeletConfiguration\b|"kind":\s*"KubeletConfiguration"/m.test(file.text ?? "");
+export const isConfig = (file) =>
+  /^\s*["']?kind["']?:\s*["']?KubeletConfiguration\b|"kind":\s*"KubeletConfiguration"/m.test(file.text ?? "");
 
 /** Let the browser save a text as a file; one that is called text gets .txt behind its name. */
 export function download(name, text, media = "application/octet-stream") {

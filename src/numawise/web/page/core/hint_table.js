@@ -26,13 +26,16 @@ function look(hints, id) {
   if (hints.answer === "no preference") return { kind: "any", words: "any", more: "" };
   if (!place) return { kind: "none", words: "–", more: "" };
   const [words, kind] = WORDS[place.hint];
-  const free = place.free === undefined ? "" : place.free ? `${amount(place.free, hints.unit)} free` : "none free";
+  const free =
+    place.free === undefined ? "" : place.free ? `${amount(place.free, hints.unit)} free` : "none free";
   return { kind, words, more: free, note: place.note ?? "" };
 }
 
 /** NUMA nodes that get a column together. */
 function columns(round, left) {
-  const ids = [...new Set(round.hints.flatMap((hints) => hints.numa.map((place) => place.id)))].sort((a, b) => a - b);
+  const ids = [...new Set(round.hints.flatMap((hints) => hints.numa.map((place) => place.id)))].sort(
+    (a, b) => a - b,
+  );
   if (ids.length <= FEW) return ids.map((id) => [id]);
   const groups = new Map();
   for (const id of ids) {
@@ -44,7 +47,8 @@ function columns(round, left) {
 
 function masks({ left: list, complete, reach }) {
   if (!list.length) return "nothing";
-  if (!complete && list.length > 1 && list.every((mask) => mask.length === 1)) return `one of NUMA ${rangesOf(reach)}`;
+  if (!complete && list.length > 1 && list.every((mask) => mask.length === 1))
+    return `one of NUMA ${rangesOf(reach)}`;
   return `NUMA ${list.map((mask) => rangesOf(mask)).join(" or ")}${complete ? "" : " or others"}`;
 }
 
@@ -65,34 +69,75 @@ export function hintTable(round, upTo) {
   const head = [
     h("th", { scope: "col" }, "Resource"),
     known && h("th", { scope: "col" }, "Asked"),
-    groups.map((group) => h("th", { scope: "col", class: gone(group) ? "hint-gone" : null }, `NUMA ${rangesOf(group)}`)),
+    groups.map((group) =>
+      h("th", { scope: "col", class: gone(group) ? "hint-gone" : null }, `NUMA ${rangesOf(group)}`),
+    ),
     wider && h("th", { scope: "col" }, "Several"),
     merging && h("th", { scope: "col" }, "Left"),
   ];
   const rows = round.hints.map((hints) => {
     const at = heard.get(hints.resource);
-    const state = !merging ? "" : at === undefined ? "hint-silent" : at === upTo ? "hint-heard" : at > upTo ? "hint-later" : "";
+    const state = !merging
+      ? ""
+      : at === undefined
+        ? "hint-silent"
+        : at === upTo
+          ? "hint-heard"
+          : at > upTo
+            ? "hint-later"
+            : "";
     const narrowing = at !== undefined && at <= upTo ? round.narrowing[at] : null;
-    return h("tr", { class: state || null, "aria-current": state === "hint-heard" ? "true" : null },
+    return h(
+      "tr",
+      { class: state || null, "aria-current": state === "hint-heard" ? "true" : null },
       h("th", { scope: "row" }, breakable(hints.resource)),
       known && h("td", null, asked(hints)),
       groups.map((group) => cell(look(hints, group[0]), gone(group), !merging)),
       wider && h("td", { class: "hint-several" }, several(hints)),
-      merging && h("td", null, narrowing ? masks(narrowing) : at === undefined ? "has no say" : "not heard yet"));
+      merging &&
+        h("td", null, narrowing ? masks(narrowing) : at === undefined ? "has no say" : "not heard yet"),
+    );
   });
-  const notes = round.hints.filter((hints) => hints.note).map((hints) => h("p", { class: "hint-note" }, `${hints.resource}: ${hints.note}`));
-  if (!merging && round.hints.some((hints) => hints.numa.some((place) => place.hint === "preferred"))) notes.push(h("p", { class: "hint-note" }, "yes!: preferred, as few NUMA nodes as an idle machine would need"));
-  const table = h("table", { class: "table hints" }, h("thead", null, h("tr", null, head)), h("tbody", null, rows));
-  return h("div", { class: "stack-small" }, h("div", { class: "hint-scroll", tabindex: "0", role: "group", "aria-label": "Hints by NUMA node" }, table), notes);
+  const notes = round.hints
+    .filter((hints) => hints.note)
+    .map((hints) => h("p", { class: "hint-note" }, `${hints.resource}: ${hints.note}`));
+  if (!merging && round.hints.some((hints) => hints.numa.some((place) => place.hint === "preferred")))
+    notes.push(
+      h("p", { class: "hint-note" }, "yes!: preferred, as few NUMA nodes as an idle machine would need"),
+    );
+  const table = h(
+    "table",
+    { class: "table hints" },
+    h("thead", null, h("tr", null, head)),
+    h("tbody", null, rows),
+  );
+  return h(
+    "div",
+    { class: "stack-small" },
+    h(
+      "div",
+      { class: "hint-scroll", tabindex: "0", role: "group", "aria-label": "Hints by NUMA node" },
+      table,
+    ),
+    notes,
+  );
 }
 
 function cell({ kind, words, more: free, note }, gone, whole) {
   const more = [free, whole && note].filter(Boolean).join(", ");
-  return h("td", { class: `hint hint-${kind}${gone ? " hint-gone" : ""}` }, h("span", { class: "hint-word" }, words), more && h("span", { class: "hint-more" }, more));
+  return h(
+    "td",
+    { class: `hint hint-${kind}${gone ? " hint-gone" : ""}` },
+    h("span", { class: "hint-word" }, words),
+    more && h("span", { class: "hint-more" }, more),
+  );
 }
 
 function several(hints) {
   if (hints.answer === "impossible") return "impossible";
   if (!hints.wider.length) return "–";
-  return hints.wider.map((one) => `${rangesOf(one.numa)}${one.preferred ? "!" : ""}`).join(" ") + (hints.complete ? "" : " …");
+  return (
+    hints.wider.map((one) => `${rangesOf(one.numa)}${one.preferred ? "!" : ""}`).join(" ") +
+    (hints.complete ? "" : " …")
+  );
 }

@@ -1,44 +1,71 @@
-// Large dumps of kubectl: read piece by piece, left of it what decides, and packed, so that a request can carry it.
+// Large dumps of kubectl: read piece by piece, left of it what decides, and packed, so that a request can
+// carry it.
 import { Problem } from "./api.js";
 import { LARGEST, base64, readFiles } from "./files.js";
 
-/** Parts of objects that decide nothing: lists and mappings of these names. Labels of the same names are texts, and stay. */
-const LEFT_OUT = new Set("args command env envFrom fieldsV1 images imagePullSecrets lastState lifecycle livenessProbe readinessProbe startupProbe volumeDevices volumeMounts volumes volumesAttached volumesInUse".split(" "));
+/**
+ * Parts of objects that decide nothing: lists and mappings of these names. Labels of the same names are
+ * texts, and stay.
+ */
+const LEFT_OUT = new Set(
+  "args command env envFrom fieldsV1 images imagePullSecrets lastState lifecycle livenessProbe readinessProbe startupProbe volumeDevices volumeMounts volumes volumesAttached volumesInUse".split(
+    " ",
+  ),
+);
 const APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
-const [QUOTE, ESCAPE, OPEN, CLOSE, LIST, END] = [..."\"\\{}[]"].map((one) => one.charCodeAt(0));
+const [QUOTE, ESCAPE, OPEN, CLOSE, LIST, END] = [...'"\\{}[]'].map((one) => one.charCodeAt(0));
 
 const MIB = 2 ** 20;
 const COMMAND = "give it to numawise serve --nodes";
 
-/** Dropped dumps; of those that are too much for a request, what decides. @param {(words: string) => void} say told how far it is */
+/**
+ * Dropped dumps; of those that are too much for a request, what decides.
+ * @param {(words: string) => void} say told how far it is
+ */
 export async function readDumps(list, say) {
   const files = await readFiles(list, (file) => reducedFile(file, say));
   const size = files.reduce((sum, file) => sum + file.size, 0);
-  if (size > LARGEST) throw new Problem({ detail: `what decides has ${Math.ceil(size / MIB)} MiB, packed, and at most ${LARGEST / MIB} MiB can be sent`, advice: COMMAND });
+  if (size > LARGEST)
+    throw new Problem({
+      detail: `what decides has ${Math.ceil(size / MIB)} MiB, packed, and at most ${LARGEST / MIB} MiB can be sent`,
+      advice: COMMAND,
+    });
   return files;
 }
 
 async function reducedFile(file, say) {
   const size = `${Math.ceil(file.size / MIB)} MiB`;
   try {
-    const bytes = await packedDump(file, (share) => say(`${file.name} is being read: ${Math.round(share * 100)} % of ${size}`));
+    const bytes = await packedDump(file, (share) =>
+      say(`${file.name} is being read: ${Math.round(share * 100)} % of ${size}`),
+    );
     return { name: file.name, size: bytes.length, base64: base64(bytes) };
   } catch {
-    throw new Problem({ detail: `${file.name} has ${size}, and is no list in JSON as kubectl prints it`, advice: `drop at most ${LARGEST / MIB} MiB of anything else` });
+    throw new Problem({
+      detail: `${file.name} has ${size}, and is no list in JSON as kubectl prints it`,
+      advice: `drop at most ${LARGEST / MIB} MiB of anything else`,
+    });
   }
 }
 
-/** @param {File} file a list of objects in JSON @param {(share: number) => void} onShare told how much was read @returns {Promise<Uint8Array>} what is left, packed by gzip */
+/**
+ * @param {File} file a list of objects in JSON
+ * @param {(share: number) => void} onShare told how much was read
+ * @returns {Promise<Uint8Array>} what is left, packed by gzip
+ */
 export async function packedDump(file, onShare) {
-  const pack = new CompressionStream("gzip"), sink = pack.writable.getWriter();
+  const pack = new CompressionStream("gzip"),
+    sink = pack.writable.getWriter();
   const packed = new Response(pack.readable).arrayBuffer();
   const items = itemReader();
   const encoder = new TextEncoder();
   const source = file.stream().getReader();
-  let read = 0, count = 0;
+  let read = 0,
+    count = 0;
   await sink.write(encoder.encode('{"items":['));
   for (let part = await source.read(); !part.done; part = await source.read()) {
-    for (const text of items.take(part.value)) await sink.write(encoder.encode(`${count++ ? "," : ""}${reduced(text)}`));
+    for (const text of items.take(part.value))
+      await sink.write(encoder.encode(`${count++ ? "," : ""}${reduced(text)}`));
     read += part.value.length;
     onShare(read / file.size);
   }
@@ -48,14 +75,23 @@ export async function packedDump(file, onShare) {
 }
 
 function reduced(text) {
-  return JSON.stringify(JSON.parse(text), (key, value) => (key === APPLIED || (LEFT_OUT.has(key) && typeof value === "object") ? undefined : value));
+  return JSON.stringify(JSON.parse(text), (key, value) =>
+    key === APPLIED || (LEFT_OUT.has(key) && typeof value === "object") ? undefined : value,
+  );
 }
 
 /** Finds the objects of the list in an object, and what stands around them. */
 function itemReader() {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   const text = (bytes, from, to) => decoder.decode(bytes.subarray(from, to), { stream: true });
-  let depth = 0, quoted = false, escaped = false, listed = false, item = false, around = "", begun = "", seen = 0;
+  let depth = 0,
+    quoted = false,
+    escaped = false,
+    listed = false,
+    item = false,
+    around = "",
+    begun = "",
+    seen = 0;
 
   function* take(bytes) {
     let from = 0;

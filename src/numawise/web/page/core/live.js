@@ -21,7 +21,8 @@ function listen() {
   source.onopen = () => set("on");
   source.onerror = () => {
     set("off");
-    if (source.readyState === EventSource.CLOSED) setTimeout(again, AGAIN_MILLISECONDS); // refused: a browser leaves it at that
+    // refused: a browser leaves it at that
+    if (source.readyState === EventSource.CLOSED) setTimeout(again, AGAIN_MILLISECONDS);
   };
   for (const kind of ["hello", "changed"]) source.addEventListener(kind, (event) => heard(event));
 }

@@ -33,13 +33,23 @@ async function start() {
     return;
   }
   const shown = VIEWS.filter(([name]) => name !== "box" || overview.host);
-  fill(document.getElementById("views"), shown.map(([name, title]) => h("a", { href: `#/${name}`, "data-view": name }, title)));
-  fill(document.getElementById("foot"), h("span", null, `numawise ${overview.version}`), overview.nodeWords && h("span", null, overview.nodeWords), h("a", { href: "api/v1/openapi.json" }, "API"));
-  if (!location.hash && overview.first !== place().name) history.replaceState(null, "", `#/${overview.first}`);
+  fill(
+    document.getElementById("views"),
+    shown.map(([name, title]) => h("a", { href: `#/${name}`, "data-view": name }, title)),
+  );
+  fill(
+    document.getElementById("foot"),
+    h("span", null, `numawise ${overview.version}`),
+    overview.nodeWords && h("span", null, overview.nodeWords),
+    h("a", { href: "api/v1/openapi.json" }, "API"),
+  );
+  if (!location.hash && overview.first !== place().name)
+    history.replaceState(null, "", `#/${overview.first}`);
   live.connect(tellLive);
   addEventListener("hashchange", show);
   document.querySelector(".skip").addEventListener("click", skip);
-  addEventListener("dragover", (event) => event.preventDefault()); // a file that misses its place opens no page
+  // a file that misses its place opens no page
+  addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => event.preventDefault());
   await show();
 }
@@ -65,23 +75,33 @@ async function show() {
     if (link.dataset.view === view[0]) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.querySelector('#views a[aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  document
+    .querySelector('#views a[aria-current="page"]')
+    ?.scrollIntoView({ block: "nearest", inline: "nearest" });
   unmount();
   unmount = () => {};
   if (!asking) for (const open of document.querySelectorAll("dialog")) open.close();
   failed = false;
   try {
-    const module = await import(view[2]).catch((error) => (error instanceof SyntaxError ? Promise.reject(error) : unreached()));
+    const module = await import(view[2]).catch((error) =>
+      error instanceof SyntaxError ? Promise.reject(error) : unreached(),
+    );
     if (mine !== turn) return;
     root = newPlace(root);
     document.title = `${module.default.title} · numawise`;
     root.dataset.view = view[0];
     announce(`${module.default.title} is shown`);
-    const context = { overview, params, live, navigate: (path, given) => mine === turn && navigate(path, given) }; // who has left is led nowhere
+    const context = {
+      overview,
+      params,
+      live,
+      navigate: (path, given) => mine === turn && navigate(path, given),
+    }; // who has left is led nowhere
     const end = await module.default.mount(root, context);
     if (mine !== turn) end?.();
     else unmount = end ?? (() => {});
-    if (mine > 1 && document.activeElement === document.body) root.focus({ preventScroll: true }); // what led here is gone
+    // what led here is gone
+    if (mine > 1 && document.activeElement === document.body) root.focus({ preventScroll: true });
   } catch (error) {
     if (mine === turn) fail(error, view[1]);
   }
@@ -97,7 +117,16 @@ function newPlace(before) {
 /** Say why there is no view; it is tried again by a button, and when the server is heard again. */
 function fail(error, title) {
   failed = true;
-  fill(root, viewHead(title), problemNotice(error), h("div", { class: "row failed" }, button("Try again", () => location.reload())));
+  fill(
+    root,
+    viewHead(title),
+    problemNotice(error),
+    h(
+      "div",
+      { class: "row failed" },
+      button("Try again", () => location.reload()),
+    ),
+  );
 }
 
 function theme() {
@@ -139,16 +168,26 @@ function askForToken() {
   asking ??= new Promise((resolve) => {
     const input = h("input", { type: "password", autocomplete: "current-password", required: true });
     const wrong = h("p", { class: "wrong", role: "alert" });
-    const form = h("form", {
-      class: "stack",
-      onsubmit: async (event) => {
-        event.preventDefault();
-        if (await openSession(input.value.trim())) {
-          resolve(true);
-          shown.close();
-        } else wrong.textContent = "That is not the token.";
+    const form = h(
+      "form",
+      {
+        class: "stack",
+        onsubmit: async (event) => {
+          event.preventDefault();
+          if (await openSession(input.value.trim())) {
+            resolve(true);
+            shown.close();
+          } else wrong.textContent = "That is not the token.";
+        },
       },
-    }, field("Token", input, "It is in the file that numawise serve --token-file names."), wrong, h("div", { class: "row row-end" }, h("button", { class: "button button-primary", type: "submit" }, "Sign in")));
+      field("Token", input, "It is in the file that numawise serve --token-file names."),
+      wrong,
+      h(
+        "div",
+        { class: "row row-end" },
+        h("button", { class: "button button-primary", type: "submit" }, "Sign in"),
+      ),
+    );
     const shown = dialog("This server asks for a token", form);
     shown.element.addEventListener("close", () => resolve(false));
   }).finally(() => (asking = null));

@@ -32,7 +32,9 @@ export function navigate(path, params = {}) {
 
 /** Change the address of the view that is shown, without showing it anew. */
 export function rewrite(params) {
-  const words = new URLSearchParams(Object.entries(params).filter(([, value]) => value !== "" && value !== null && value !== undefined));
+  const words = new URLSearchParams(
+    Object.entries(params).filter(([, value]) => value !== "" && value !== null && value !== undefined),
+  );
   const path = location.hash.split("?")[0] || "#/map";
   history.replaceState(null, "", `${path}${words.size ? `?${words}` : ""}`);
 }

@@ -22,17 +22,37 @@ export function stepPicture(label) {
     if (map === shown) return;
     view.show((shown = map));
     const named = map.holders.filter((one) => one.mark);
-    fill(holders, named.slice(0, MOST_NAMED).map((one) => h("span", { class: "step-key-holder" }, holderMark(one), one.name)), named.length > MOST_NAMED && h("span", null, `and ${named.length - MOST_NAMED} more`));
+    fill(
+      holders,
+      named
+        .slice(0, MOST_NAMED)
+        .map((one) => h("span", { class: "step-key-holder" }, holderMark(one), one.name)),
+      named.length > MOST_NAMED && h("span", null, `and ${named.length - MOST_NAMED} more`),
+    );
   }
   function mark(step, drawn, earlier = []) {
-    for (const part of place.querySelectorAll("[data-id]")) part.classList.remove("step-now", "step-own", "step-part", "step-before", "step-numa", "step-out");
-    fill(legend, step ? [h("p", { class: "step-caption" }, h("strong", null, step.title), ": ", step.text), keysOf(step, drawn, takenIn(earlier, step))] : null);
+    for (const part of place.querySelectorAll("[data-id]"))
+      part.classList.remove("step-now", "step-own", "step-part", "step-before", "step-numa", "step-out");
+    fill(
+      legend,
+      step
+        ? [
+            h("p", { class: "step-caption" }, h("strong", null, step.title), ": ", step.text),
+            keysOf(step, drawn, takenIn(earlier, step)),
+          ]
+        : null,
+    );
     if (!step) return;
     const now = new Set(numbers(step.cpus));
     const before = takenIn(earlier, step);
-    const held = new Set(step.kind === "outcome" ? [] : earlier.flatMap((one) => one.devices.map((device) => drawn[device.id] ?? device.id)));
+    const held = new Set(
+      step.kind === "outcome"
+        ? []
+        : earlier.flatMap((one) => one.devices.map((device) => drawn[device.id] ?? device.id)),
+    );
     const devices = new Set(step.devices.map((device) => drawn[device.id] ?? device.id));
-    const whole = step.kind === "outcome" ? "step-own" : "step-now"; // on the map afterwards it has its own colour
+    // on the map afterwards it has its own colour
+    const whole = step.kind === "outcome" ? "step-own" : "step-now";
     const narrowed = step.kind === "merge" || step.kind === "verdict";
     for (const core of place.querySelectorAll(".core[data-cpus]")) {
       const own = numbers(core.dataset.cpus);
@@ -44,13 +64,19 @@ export function stepPicture(label) {
     for (const box of place.querySelectorAll(".numa[data-numa]")) {
       const inside = box.dataset.numa.split(",").some((id) => step.numa.includes(Number(id)));
       box.classList.toggle("step-numa", inside);
-      box.classList.toggle("step-out", narrowed && !inside && (step.numa.length > 0 || step.kind === "merge"));
+      box.classList.toggle(
+        "step-out",
+        narrowed && !inside && (step.numa.length > 0 || step.kind === "merge"),
+      );
     }
     for (const box of place.querySelectorAll("[data-device]")) {
       box.classList.toggle(whole, devices.has(box.dataset.device));
       box.classList.toggle("step-before", held.has(box.dataset.device) && !devices.has(box.dataset.device));
     }
-    bringIntoView(place.querySelector(".map-room"), place.querySelector(".step-now, .step-own, .step-part, .step-numa"));
+    bringIntoView(
+      place.querySelector(".map-room"),
+      place.querySelector(".step-now, .step-own, .step-part, .step-numa"),
+    );
   }
   return { element, show, mark };
 }
@@ -66,7 +92,9 @@ function bringIntoView(place, part) {
 
 /** The CPUs that earlier steps took for the pod, but for those of this one. */
 function takenIn(earlier, step) {
-  const taken = new Set(step.kind === "outcome" ? [] : [...earlier.flatMap((one) => numbers(one.cpus)), ...numbers(step.before)]);
+  const taken = new Set(
+    step.kind === "outcome" ? [] : [...earlier.flatMap((one) => numbers(one.cpus)), ...numbers(step.before)],
+  );
   for (const cpu of numbers(step.cpus)) taken.delete(cpu);
   return taken;
 }
@@ -76,12 +104,14 @@ function keysOf(step, drawn, before) {
   const keys = [];
   const numa = step.numa.length ? `NUMA ${rangesOf(step.numa)}` : "";
   if (step.kind === "merge") keys.push(["numa", numa ? `left: ${numa}` : "nothing left"]);
-  else if (step.kind === "verdict") keys.push(["numa", numa || (step.ok ? "any NUMA node" : "no NUMA nodes")]);
+  else if (step.kind === "verdict")
+    keys.push(["numa", numa || (step.ok ? "any NUMA node" : "no NUMA nodes")]);
   else if (step.kind === "memory") keys.push(["numa", `memory from ${numa}`]);
   const own = step.kind === "outcome" ? "own" : "now";
   if (step.cpus) keys.push([own, `${step.kind === "cpus" ? "taken now" : "has"}: CPUs ${step.cpus}`]);
   if (before.size) keys.push(["before", `taken before: CPUs ${rangesOf(before)}`]);
-  if (step.devices.length) keys.push([own, step.devices.map((device) => drawn[device.id] ?? device.id).join(", ")]);
+  if (step.devices.length)
+    keys.push([own, step.devices.map((device) => drawn[device.id] ?? device.id).join(", ")]);
   return keys.map(([kind, words]) => h("span", { class: `step-key step-key-${kind}` }, words));
 }
 

@@ -4,7 +4,12 @@ import { add, announce, fill, freshId, h } from "./dom.js";
 
 /** A heading with a line below, and buttons at its end. */
 export function viewHead(title, words, ...actions) {
-  return h("div", { class: "view-head" }, h("div", null, h("h1", null, title), words && h("p", null, words)), h("div", { class: "row" }, actions));
+  return h(
+    "div",
+    { class: "view-head" },
+    h("div", null, h("h1", null, title), words && h("p", null, words)),
+    h("div", { class: "row" }, actions),
+  );
 }
 
 /**
@@ -13,10 +18,20 @@ export function viewHead(title, words, ...actions) {
  * @param {any} body
  * @param {{actions?: any[], flush?: boolean, wide?: boolean, level?: number, class?: string}} [options]
  */
-export function panel(title, body, { actions = [], flush = false, wide = false, level = 2, class: more = "" } = {}) {
+export function panel(
+  title,
+  body,
+  { actions = [], flush = false, wide = false, level = 2, class: more = "" } = {},
+) {
   const id = freshId("panel");
   const scrolled = wide ? { tabindex: "0", role: "group", "aria-label": title } : {};
-  const inside = add(h("div", { class: wide ? "panel-flush table-scroll" : flush ? "panel-flush" : "panel-body", ...scrolled }), [body]);
+  const inside = add(
+    h("div", {
+      class: wide ? "panel-flush table-scroll" : flush ? "panel-flush" : "panel-body",
+      ...scrolled,
+    }),
+    [body],
+  );
   const head = h("div", { class: "panel-head" }, h(`h${level}`, { id }, title), actions);
   return h("section", { class: `panel ${more}`.trim(), "aria-labelledby": id }, head, inside);
 }
@@ -31,7 +46,12 @@ export function badge(kind, words) {
 /** A sentence with a mark and, below it, what to do. */
 export function notice(kind, words, advice = "", ...more) {
   const mark = h("span", { class: "mark", "aria-hidden": "true" }, MARKS[kind] ?? "");
-  return h("div", { class: `notice notice-${kind}`, role: kind === "no" ? "alert" : null }, mark, h("div", { class: "grow" }, h("p", null, words), advice && h("p", { class: "advice" }, advice), more));
+  return h(
+    "div",
+    { class: `notice notice-${kind}`, role: kind === "no" ? "alert" : null },
+    mark,
+    h("div", { class: "grow" }, h("p", null, words), advice && h("p", { class: "advice" }, advice), more),
+  );
 }
 
 /** An error as a sentence; errors that only say that nobody waits any more are nothing. */
@@ -44,13 +64,28 @@ export function problemNotice(error) {
 
 /** What is shown where there is nothing yet, and what to do about it. */
 export function emptyState(title, words, ...actions) {
-  return h("div", { class: "empty" }, h("h3", null, title), words && h("p", null, words), actions.length ? h("div", { class: "row" }, actions) : null);
+  return h(
+    "div",
+    { class: "empty" },
+    h("h3", null, title),
+    words && h("p", null, words),
+    actions.length ? h("div", { class: "row" }, actions) : null,
+  );
 }
 
 /** A button; one that is not allowed keeps the focus, unlike one that is disabled. */
 export function button(words, onclick, { kind = "", small = false, disabled = false, ...attributes } = {}) {
   const act = onclick && ((event) => element.ariaDisabled !== "true" && onclick(event));
-  const element = h("button", { type: "button", class: `button ${kind && `button-${kind}`} ${small ? "button-small" : ""}`.trim().replace(/\s+/g, " "), onclick: act, ...attributes }, words);
+  const element = h(
+    "button",
+    {
+      type: "button",
+      class: `button ${kind && `button-${kind}`} ${small ? "button-small" : ""}`.trim().replace(/\s+/g, " "),
+      onclick: act,
+      ...attributes,
+    },
+    words,
+  );
   return allow(element, !disabled);
 }
 
@@ -80,7 +115,12 @@ export function select(values, chosen, onchange, attributes = {}) {
 
 /** A box to tick. */
 export function checkbox(label, checked, onchange, attributes = {}) {
-  const input = h("input", { type: "checkbox", checked, ...attributes, onchange: () => onchange(input.checked) });
+  const input = h("input", {
+    type: "checkbox",
+    checked,
+    ...attributes,
+    onchange: () => onchange(input.checked),
+  });
   return h("label", { class: "check-field" }, input, label);
 }
 
@@ -90,15 +130,29 @@ export function checkbox(label, checked, onchange, attributes = {}) {
  */
 export function table({ columns, rows }) {
   const kind = (column) => (column.number ? "number" : null);
-  const head = h("tr", null, columns.map((column) => h("th", { scope: "col", class: kind(column) }, column.title)));
-  const body = rows.map((row) => h("tr", null, columns.map((column) => h("td", { class: kind(column), "data-title": column.title }, column.cell(row)))));
+  const head = h(
+    "tr",
+    null,
+    columns.map((column) => h("th", { scope: "col", class: kind(column) }, column.title)),
+  );
+  const body = rows.map((row) =>
+    h(
+      "tr",
+      null,
+      columns.map((column) => h("td", { class: kind(column), "data-title": column.title }, column.cell(row))),
+    ),
+  );
   return h("table", { class: "table" }, h("thead", null, head), h("tbody", null, body));
 }
 
 /** Facts as a list of names and values; those without a value are left out. */
 export function facts(pairs) {
   const known = pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined);
-  return h("dl", { class: "facts" }, known.map(([name, value]) => [h("dt", null, name), add(h("dd"), [value])]));
+  return h(
+    "dl",
+    { class: "facts" },
+    known.map(([name, value]) => [h("dt", null, name), add(h("dd"), [value])]),
+  );
 }
 
 /**
@@ -111,7 +165,13 @@ export function facts(pairs) {
 export function tabs(label, pages, first = 0, onShow = () => {}) {
   const body = h("div", { role: "tabpanel", tabindex: "0", id: freshId("tab") });
   const made = [];
-  const buttons = pages.map((page, at) => h("button", { type: "button", role: "tab", id: freshId("tab"), "aria-controls": body.id, onclick: () => show(at) }, page.title));
+  const buttons = pages.map((page, at) =>
+    h(
+      "button",
+      { type: "button", role: "tab", id: freshId("tab"), "aria-controls": body.id, onclick: () => show(at) },
+      page.title,
+    ),
+  );
   const list = h("div", { class: "tabs", role: "tablist", "aria-label": label, onkeydown: keys }, buttons);
   function show(at, focus = false) {
     buttons.forEach((each, number) => {
@@ -140,7 +200,11 @@ export function dialog(title, body, actions = []) {
   const id = freshId("dialog");
   const close = () => element.close();
   const element = h("dialog", { "aria-labelledby": id, onclose: () => element.remove() });
-  add(element, [h("div", { class: "panel-head" }, h("h2", { id }, title), button("Close", close, { kind: "quiet" })), h("div", { class: "panel-body" }, body), actions.length ? h("div", { class: "panel-body row row-end" }, actions) : null]);
+  add(element, [
+    h("div", { class: "panel-head" }, h("h2", { id }, title), button("Close", close, { kind: "quiet" })),
+    h("div", { class: "panel-body" }, body),
+    actions.length ? h("div", { class: "panel-body row row-end" }, actions) : null,
+  ]);
   document.body.append(element);
   element.showModal();
   return { element, close };
@@ -148,22 +212,30 @@ export function dialog(title, body, actions = []) {
 
 /** A button that copies a text. */
 export function copyButton(text, words = "Copy") {
-  const element = button(words, async () => {
-    try {
-      await navigator.clipboard.writeText(typeof text === "function" ? await text() : text);
-      announce("copied");
-      element.textContent = "Copied";
-    } catch {
-      element.textContent = "Cannot copy";
-    }
-    setTimeout(() => (element.textContent = words), 1600);
-  }, { small: true });
+  const element = button(
+    words,
+    async () => {
+      try {
+        await navigator.clipboard.writeText(typeof text === "function" ? await text() : text);
+        announce("copied");
+        element.textContent = "Copied";
+      } catch {
+        element.textContent = "Cannot copy";
+      }
+      setTimeout(() => (element.textContent = words), 1600);
+    },
+    { small: true },
+  );
   return element;
 }
 
 /** A text in a frame. */
 export function codeBlock(text, label = "Code") {
-  return h("div", { class: "code-block", tabindex: "0", role: "group", "aria-label": label }, h("pre", null, text));
+  return h(
+    "div",
+    { class: "code-block", tabindex: "0", role: "group", "aria-label": label },
+    h("pre", null, text),
+  );
 }
 
 /** Dim an element while something is worked out; what went wrong is shown in `place`. */

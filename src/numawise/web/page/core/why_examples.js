@@ -1,4 +1,5 @@
-// Examples for whoever comes without files: each a machine in words, a configuration and pods, as somebody would give them.
+// Examples for whoever comes without files: each a machine in words, a configuration and pods, as somebody
+// would give them.
 
 function pod(name, cpu, memory, more = "") {
   const amounts = `{cpu: "${cpu}", memory: ${memory}${more}}`;
@@ -49,7 +50,9 @@ export const EXAMPLES = [
     name: "incident",
     title: "CPUs free here, memory there",
     node: { machine: "2s 2n 32c 384g", config: STATIC },
-    text: [pod("select-3", 12, "16Gi"), pod("storage-7", 4, "130Gi"), pod("storage-15", 4, "120Gi")].join("---\n"),
+    text: [pod("select-3", 12, "16Gi"), pod("storage-7", 4, "130Gi"), pod("storage-15", 4, "120Gi")].join(
+      "---\n",
+    ),
   },
   {
     name: "five-gpus",
@@ -61,7 +64,11 @@ export const EXAMPLES = [
     name: "three-gpus",
     title: "Three GPUs, the last one taken",
     node: { machine: "2s 2n 28c 3gpu", config: BEST_EFFORT },
-    text: [pod("occupant", 3, "1Gi", gpus(2)), pod("wide", 16, "1Gi", gpus(1)), pod("late", 16, "1Gi", gpus(2))].join("---\n"),
+    text: [
+      pod("occupant", 3, "1Gi", gpus(2)),
+      pod("wide", 16, "1Gi", gpus(1)),
+      pod("late", 16, "1Gi", gpus(2)),
+    ].join("---\n"),
   },
   {
     name: "admitted",

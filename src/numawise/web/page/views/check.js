@@ -1,8 +1,20 @@
 // Check: files that were dropped, what is wrong with them beside their lines, and the corrected files.
-import { get, isAbort, post } from "../core/api.js";
+import { isAbort, post } from "../core/api.js";
 import { announce, fill, h } from "../core/dom.js";
-import { download, dropZone, given } from "../core/files.js";
-import { badge, button, dialog, emptyState, field, notice, panel, problemNotice, select, tabs, viewHead } from "../core/ui.js";
+import { download, given } from "../core/files.js";
+import {
+  badge,
+  button,
+  dialog,
+  emptyState,
+  field,
+  notice,
+  panel,
+  problemNotice,
+  tabs,
+  viewHead,
+} from "../core/ui.js";
+import { controlPanel, named } from "./check_controls.js";
 import { EXAMPLE } from "./check_example.js";
 import { keptPlace, KINDS, listing, WORDS } from "./check_listing.js";
 import { planPanel } from "./check_plan.js";
@@ -16,19 +28,42 @@ const PLURALS = { error: "Errors", warning: "Warnings", info: "Notes" };
 let kept = null;
 
 function firstState(context) {
-  return { ...EXAMPLE, example: true, served: false, release: context.overview.release, chosen: 0, shown: new Set(SEVERITIES), past: [], future: [], answer: null, said: null };
+  return {
+    ...EXAMPLE,
+    example: true,
+    served: false,
+    release: context.overview.release,
+    chosen: 0,
+    shown: new Set(SEVERITIES),
+    past: [],
+    future: [],
+    answer: null,
+    said: null,
+  };
 }
 
 export default {
   title: "Check",
   mount(root, context) {
     kept ??= firstState(context);
-    if (context.params.files) Object.assign(kept, firstState(context), { files: named(context.params.files), machine: context.params.machine ?? "", example: false });
+    if (context.params.files)
+      Object.assign(kept, firstState(context), {
+        files: named(context.params.files),
+        machine: context.params.machine ?? "",
+        example: false,
+      });
     const pages = [
       { title: "Check files", content: () => checkPanel(kept, context) },
       { title: "Suggest a configuration", content: () => planPanel(context, checkText(context)) },
     ];
-    fill(root, viewHead("Check", "What a kubelet would refuse in these files, in its own words, what it accepts and will hurt, and the change that mends it."), tabs("Check", pages));
+    fill(
+      root,
+      viewHead(
+        "Check",
+        "What a kubelet would refuse in these files, in its own words, what it accepts and will hurt, and the change that mends it.",
+      ),
+      tabs("Check", pages),
+    );
     return () => controller.abort();
   },
 };
@@ -36,7 +71,8 @@ export default {
 let controller = new AbortController();
 
 function checkText(context) {
-  return (name, text, machine) => context.navigate("/check", { files: [{ name, text, size: text.length }], machine });
+  return (name, text, machine) =>
+    context.navigate("/check", { files: [{ name, text, size: text.length }], machine });
 }
 
 function checkPanel(state, context) {
@@ -54,10 +90,17 @@ function checkPanel(state, context) {
       redraw();
       return;
     }
-    const here = document.activeElement, above = summary.contains(here) && here.textContent;
+    const here = document.activeElement,
+      above = summary.contains(here) && here.textContent;
     const inside = above || body.contains(here);
     waiting(true); // what is shown is of the files before: nobody may act on it
-    const question = { files: state.files.map(given), machine: state.served ? "" : state.machine.trim(), served: state.served, release: state.release, fix };
+    const question = {
+      files: state.files.map(given),
+      machine: state.served ? "" : state.machine.trim(),
+      served: state.served,
+      release: state.release,
+      fix,
+    };
     try {
       const answer = await post("check", question, signal);
       if (fix) correct(answer);
@@ -92,9 +135,22 @@ function checkPanel(state, context) {
       return;
     }
     remember(state);
-    state.files = state.files.map((file, at) => (texts[at] === undefined ? file : { ...file, text: texts[at], changed: true }));
-    const list = h("ul", { class: "applied" }, answer.applied.map((one) => h("li", null, `${one.file}${one.line ? ` line ${one.line}` : ""}: ${one.title} (${one.code})`)));
-    state.said = notice("yes", `${count(answer.applied.length, "correction")} made and proved by another check`, "", list);
+    state.files = state.files.map((file, at) =>
+      texts[at] === undefined ? file : { ...file, text: texts[at], changed: true },
+    );
+    const list = h(
+      "ul",
+      { class: "applied" },
+      answer.applied.map((one) =>
+        h("li", null, `${one.file}${one.line ? ` line ${one.line}` : ""}: ${one.title} (${one.code})`),
+      ),
+    );
+    state.said = notice(
+      "yes",
+      `${count(answer.applied.length, "correction")} made and proved by another check`,
+      "",
+      list,
+    );
   }
 
   /** Change the files, so that it can be undone. */
@@ -109,78 +165,6 @@ function checkPanel(state, context) {
   const controls = controlPanel(state, context, { check, change });
   check();
   return h("div", { class: "stack" }, controls, summary, body);
-}
-
-// --- what is checked ------------------------------------------------------------------------------
-
-function controlPanel(state, context, { check, change }) {
-  const zone = dropZone({
-    label: "Drop kubelet configurations, pods, state files, a machine or a bundle",
-    hint: "Each is known by what is in it. Nothing leaves this server.",
-    onFiles: add,
-  });
-  function add(files) {
-    const before = state.example ? [] : state.files;
-    if (state.example) Object.assign(state, { example: false, machine: "" });
-    sync();
-    state.chosen = before.length;
-    change(named([...before, ...files]));
-  }
-  const list = h("datalist", { id: "check-machines" });
-  get("machines").then((all) => fill(list, all.machines.map((one) => h("option", { value: one.name }, one.summary ?? ""))), () => {});
-  const machine = h("input", { type: "text", value: state.machine, list: list.id, autocomplete: "off", onchange: () => ((state.machine = machine.value.trim()), sync(), check()) });
-  const choices = [["none", "none: not judged"], ["words", "by name or in words"], ...(context.overview.node ? [["served", "the node that is served"]] : [])];
-  const which = select(choices, chosenMachine(), (value) => {
-    state.served = value === "served";
-    if (value === "none") state.machine = "";
-    if (value === "words" && !state.machine) state.machine = EXAMPLE.machine;
-    sync();
-    check();
-  });
-  function chosenMachine() {
-    return state.served ? "served" : state.machine ? "words" : "none";
-  }
-  function sync() {
-    which.value = chosenMachine();
-    machine.value = state.machine;
-    wordsField.hidden = which.value !== "words";
-  }
-  const release = select(context.overview.releases, state.release, (value) => ((state.release = value), check()));
-  const wordsField = field("Its name or words", machine, "Of the catalogue, or as 2s 4n 64c 8gpu");
-  const fields = h("div", { class: "fields" }, field("Release", release), field("Machine", which), wordsField);
-  sync();
-  const more = h("div", { class: "row" }, button("Paste text…", () => pasting(add)), button("Show the example", () => example()));
-  function example() {
-    Object.assign(state, { machine: EXAMPLE.machine, served: false, example: true, chosen: 0 });
-    sync();
-    change(EXAMPLE.files);
-  }
-  return panel("Files", h("div", { class: "check-given" }, h("div", { class: "stack-small" }, zone), h("div", { class: "stack-small" }, fields, list, more)));
-}
-
-function pasting(add) {
-  const name = h("input", { type: "text", value: "pasted.yaml", required: true });
-  const text = h("textarea", { class: "code", rows: "14", required: true, spellcheck: "false" });
-  const take = (event) => {
-    event.preventDefault();
-    add([{ name: name.value.trim() || "pasted.yaml", text: text.value, size: text.value.length }]);
-    shown.close();
-  };
-  const form = h("form", { class: "stack", onsubmit: take }, field("Name", name), field("Text", text, "YAML or JSON, a state file, or flags"), h("div", { class: "row row-end" }, h("button", { class: "button button-primary", type: "submit" }, "Check it")));
-  const shown = dialog("Paste text", form);
-  text.focus();
-}
-
-/** Names that differ, so that findings can be told apart. */
-function named(files) {
-  const seen = new Set();
-  return files.map((file) => {
-    const key = (name) => name.replace(/[^\p{L}\p{N}.]/gu, "_").slice(-50); // no more than the server keeps of a name
-    let name = file.name;
-    for (let number = 2; seen.has(key(name)); number += 1) name = file.name.replace(/(\.[^.]*)?$/, (end) => `-${number}${end}`);
-    seen.add(key(name));
-    return { ...file, name };
-  });
 }
 
 // --- steps that can be undone ---------------------------------------------------------------------
@@ -204,7 +188,14 @@ function step(state, from, to) {
 function draw(state, summary, body, { check, redraw, change }) {
   if (!state.answer) {
     fill(summary, steps(state, check));
-    fill(body, h("div", { class: "panel" }, emptyState("No files", "Drop some, paste a text, or look at the example.")));
+    fill(
+      body,
+      h(
+        "div",
+        { class: "panel" },
+        emptyState("No files", "Drop some, paste a text, or look at the example."),
+      ),
+    );
     return;
   }
   const { report, files } = state.answer;
@@ -214,36 +205,79 @@ function draw(state, summary, body, { check, redraw, change }) {
     const shown = state.shown.has(severity);
     const words = `${PLURALS[severity]} ${findings.filter((finding) => finding.severity === severity).length}`;
     const toggle = () => (shown ? state.shown.delete(severity) : state.shown.add(severity), redraw());
-    return button(words, toggle, { small: true, "aria-pressed": String(shown), class: `button button-small filter-${severity}` });
+    return button(words, toggle, {
+      small: true,
+      "aria-pressed": String(shown),
+      class: `button button-small filter-${severity}`,
+    });
   });
   const words = sure === 1 ? "Apply the certain correction" : `Apply all ${sure} certain corrections`;
-  const fix = sure ? button(words, () => check(true), { kind: "primary" }) : h("span", { class: "hint" }, findings.length ? "What is left is a choice" : "Nothing to correct");
-  fill(summary,
-    h("div", { class: "row check-bar" }, h("div", { class: "row", role: "group", "aria-label": "Show" }, filters), h("span", { class: "grow" }), steps(state, check), fix),
+  const fix = sure
+    ? button(words, () => check(true), { kind: "primary" })
+    : h("span", { class: "hint" }, findings.length ? "What is left is a choice" : "Nothing to correct");
+  fill(
+    summary,
+    h(
+      "div",
+      { class: "row check-bar" },
+      h("div", { class: "row", role: "group", "aria-label": "Show" }, filters),
+      h("span", { class: "grow" }),
+      steps(state, check),
+      fix,
+    ),
     state.answer.remarks.map((remark) => notice("info", remark)),
-    state.said);
+    state.said,
+  );
   const wanted = findings.filter((finding) => state.shown.has(finding.severity));
-  const apply = (way) => change(state.files.map((file, at) => {
-    const own = way.edits.filter((edit) => edit.file === files[at]?.name);
-    return own.length && file.text !== undefined ? { ...file, text: applied(file.text, own), changed: true } : file;
-  }), notice("yes", `Applied: ${way.title}`));
-  const names = h("div", { class: "tabs", role: "tablist", "aria-label": "Files" }, state.files.map((file, at) => fileTab(state, file, at, files[at], findings, redraw)));
+  const apply = (way) =>
+    change(
+      state.files.map((file, at) => {
+        const own = way.edits.filter((edit) => edit.file === files[at]?.name);
+        return own.length && file.text !== undefined
+          ? { ...file, text: applied(file.text, own), changed: true }
+          : file;
+      }),
+      notice("yes", `Applied: ${way.title}`),
+    );
+  const names = h(
+    "div",
+    { class: "tabs", role: "tablist", "aria-label": "Files" },
+    state.files.map((file, at) => fileTab(state, file, at, files[at], findings, redraw)),
+  );
   names.addEventListener("keydown", (event) => turn(event, state, redraw));
-  const other = state.answer.elsewhere.map((number) => findings[number]).filter((finding) => state.shown.has(finding.severity));
+  const other = state.answer.elsewhere
+    .map((number) => findings[number])
+    .filter((finding) => state.shown.has(finding.severity));
   const read = body.querySelector(".check-side")?.scrollTop ?? 0;
-  fill(body, h("div", { class: "check-body" },
-    h("section", { class: "panel", "aria-label": "The files" }, names, fileHead(state, files, change), shownFile(state, files, wanted, apply)),
-    overviewOf(state, files, wanted, other, redraw)));
+  fill(
+    body,
+    h(
+      "div",
+      { class: "check-body" },
+      h(
+        "section",
+        { class: "panel", "aria-label": "The files" },
+        names,
+        fileHead(state, files, change),
+        shownFile(state, files, wanted, apply),
+      ),
+      overviewOf(state, files, wanted, other, redraw),
+    ),
+  );
   if (read) body.querySelector(".check-side").scrollTop = read;
   const tab = names.children[state.chosen]; // in sight, without moving the page
-  if (state.files.length > 1 && tab.offsetLeft + tab.offsetWidth > names.offsetLeft + names.clientWidth) names.scrollLeft = tab.offsetLeft - names.offsetLeft;
+  if (state.files.length > 1 && tab.offsetLeft + tab.offsetWidth > names.offsetLeft + names.clientWidth)
+    names.scrollLeft = tab.offsetLeft - names.offsetLeft;
 }
 
 function steps(state, check) {
   const go = (from, to) => () => (step(state, from, to), check());
-  return h("div", { class: "row" },
+  return h(
+    "div",
+    { class: "row" },
     button("Undo", go("past", "future"), { small: true, disabled: !state.past.length }),
-    button("Redo", go("future", "past"), { small: true, disabled: !state.future.length }));
+    button("Redo", go("future", "past"), { small: true, disabled: !state.future.length }),
+  );
 }
 
 function fileTab(state, file, at, checked, findings, redraw) {
@@ -251,7 +285,19 @@ function fileTab(state, file, at, checked, findings, redraw) {
   const worst = SEVERITIES.find((severity) => own.some((finding) => finding.severity === severity));
   const chosen = at === state.chosen;
   const choose = () => ((state.chosen = at), redraw());
-  return h("button", { type: "button", role: "tab", "aria-selected": String(chosen), tabindex: chosen ? "0" : "-1", onclick: choose }, file.name, " ", worst ? badge(KINDS[worst], count(own.length, "finding")) : badge("yes", "nothing found"));
+  return h(
+    "button",
+    {
+      type: "button",
+      role: "tab",
+      "aria-selected": String(chosen),
+      tabindex: chosen ? "0" : "-1",
+      onclick: choose,
+    },
+    file.name,
+    " ",
+    worst ? badge(KINDS[worst], count(own.length, "finding")) : badge("yes", "nothing found"),
+  );
 }
 
 function turn(event, state, redraw) {
@@ -266,19 +312,35 @@ function turn(event, state, redraw) {
 function fileHead(state, files, change) {
   const file = state.files[state.chosen];
   const without = () => change(state.files.filter((one) => one !== file));
-  const rewrite = (text) => change(state.files.map((one) => (one === file ? { ...one, text, changed: true } : one)));
-  return h("div", { class: "panel-head file-head" },
-    h("h2", null, file.name), h("span", { class: "file-kind" }, files[state.chosen]?.kind ?? ""), file.changed && badge("info", "changed"), h("span", { class: "grow" }),
+  const rewrite = (text) =>
+    change(state.files.map((one) => (one === file ? { ...one, text, changed: true } : one)));
+  return h(
+    "div",
+    { class: "panel-head file-head" },
+    h("h2", null, file.name),
+    h("span", { class: "file-kind" }, files[state.chosen]?.kind ?? ""),
+    file.changed && badge("info", "changed"),
+    h("span", { class: "grow" }),
     file.text !== undefined && button("Edit", () => editing(file, rewrite), { small: true }),
     button("Remove", without, { small: true, "aria-label": `Remove ${file.name}` }),
-    file.text !== undefined && button(file.changed ? "Download the corrected file" : "Download", () => download(file.name, `${file.mark ?? ""}${file.text}`), { small: true, kind: file.changed ? "primary" : "" }));
+    file.text !== undefined &&
+      button(
+        file.changed ? "Download the corrected file" : "Download",
+        () => download(file.name, `${file.mark ?? ""}${file.text}`),
+        { small: true, kind: file.changed ? "primary" : "" },
+      ),
+  );
 }
 
 function editing(file, rewrite) {
   const text = h("textarea", { class: "code", rows: "22", spellcheck: "false", value: file.text });
   const before = text.value; // a text field has line feeds alone
   const end = /\r\n?|\n|$/.exec(file.text)[0];
-  const done = button("Check it", () => (text.value === before || rewrite(text.value.replaceAll("\n", end)), shown.close()), { kind: "primary" });
+  const done = button(
+    "Check it",
+    () => (text.value === before || rewrite(text.value.replaceAll("\n", end)), shown.close()),
+    { kind: "primary" },
+  );
   const shown = dialog(`Edit ${file.name}`, field("Text", text), [done]);
   text.focus();
   text.setSelectionRange(0, 0);
@@ -306,19 +368,59 @@ function overviewOf(state, files, findings, other, redraw) {
   };
   const entry = (finding) => {
     const label = badge(KINDS[finding.severity], WORDS[finding.severity]);
-    const where = h("span", { class: "finding-where" }, finding.line ? `${finding.file}:${finding.line}` : finding.file);
-    const inside = [h("span", { class: "row" }, label, h("strong", null, finding.code), where), h("span", { class: "entry-words" }, finding.title || finding.message)];
+    const where = h(
+      "span",
+      { class: "finding-where" },
+      finding.line ? `${finding.file}:${finding.line}` : finding.file,
+    );
+    const inside = [
+      h("span", { class: "row" }, label, h("strong", null, finding.code), where),
+      h("span", { class: "entry-words" }, finding.title || finding.message),
+    ];
     return h("li", null, h("button", { type: "button", class: "entry", onclick: () => go(finding) }, inside));
   };
   const numbers = new Set(other.map((finding) => finding.number));
   const inFiles = findings.filter((finding) => !numbers.has(finding.number));
-  const inside = findings.length ? h("ol", { class: "entries" }, inFiles.map(entry)) : emptyState("Nothing found", "These files are as a kubelet likes them, as far as was looked.");
-  const about = other.length ? panel("About no file", h("ul", { class: "entries entries-plain" }, other.map((finding) => h("li", null, badge(KINDS[finding.severity], WORDS[finding.severity]), " ", h("strong", null, finding.code), ` ${finding.file}: ${finding.message}`, finding.fix && h("p", { class: "hint" }, finding.fix)))), { level: 3, flush: true }) : null;
-  return h("aside", { class: "stack check-side", "aria-label": "All findings" }, panel("All findings", inside, { flush: true }), about);
+  const inside = findings.length
+    ? h("ol", { class: "entries" }, inFiles.map(entry))
+    : emptyState("Nothing found", "These files are as a kubelet likes them, as far as was looked.");
+  const about = other.length
+    ? panel(
+        "About no file",
+        h(
+          "ul",
+          { class: "entries entries-plain" },
+          other.map((finding) =>
+            h(
+              "li",
+              null,
+              badge(KINDS[finding.severity], WORDS[finding.severity]),
+              " ",
+              h("strong", null, finding.code),
+              ` ${finding.file}: ${finding.message}`,
+              finding.fix && h("p", { class: "hint" }, finding.fix),
+            ),
+          ),
+        ),
+        { level: 3, flush: true },
+      )
+    : null;
+  return h(
+    "aside",
+    { class: "stack check-side", "aria-label": "All findings" },
+    panel("All findings", inside, { flush: true }),
+    about,
+  );
 }
 
 function sentence(report) {
-  const parts = [["errors", "error"], ["warnings", "warning"], ["notes", "note"]].filter(([key]) => report[key]).map(([key, word]) => count(report[key], word));
+  const parts = [
+    ["errors", "error"],
+    ["warnings", "warning"],
+    ["notes", "note"],
+  ]
+    .filter(([key]) => report[key])
+    .map(([key, word]) => count(report[key], word));
   return parts.length ? `${parts.join(", ")} found` : "nothing found";
 }
 

@@ -1,4 +1,5 @@
-// What is shown on the first visit: files with faults that people really make, so that there is something to mend.
+// What is shown on the first visit: files with faults that people really make, so that there is something to
+// mend.
 
 const KUBELET = `# GPU nodes, two sockets
 apiVersion: kubelet.config.k8s.io/v1beta1

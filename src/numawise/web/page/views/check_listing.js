@@ -1,4 +1,5 @@
-// A file as an editor shows it, with findings below the lines they are about. Runs of lines without findings are two
+// A file as an editor shows it, with findings below the lines they are about. Runs of lines without findings
+// are two
 // blocks of text each, so that thousands of lines are a handful of elements.
 import { add, h } from "../core/dom.js";
 import { badge, button, codeBlock, copyButton } from "../core/ui.js";
@@ -41,7 +42,10 @@ export function listing(file, findings, onApply, textOf) {
   return h("div", { class: "listing", role: "region", "aria-label": label, tabindex: "0" }, parts);
 }
 
-/** Where the first line with findings that is in sight stands: what it returns puts that line, or the next, back there. */
+/**
+ * Where the first line with findings that is in sight stands: what it returns puts that line, or the next,
+ * back there.
+ */
 export function keptPlace(body) {
   const rows = () => [...body.querySelectorAll("[data-line]")];
   const top = (row) => row.getBoundingClientRect().top;
@@ -51,20 +55,24 @@ export function keptPlace(body) {
   return function putBack(frames = 3) {
     const same = rows().find((row) => Number(row.dataset.line) >= line);
     if (same) scrollBy({ top: top(same) - before, behavior: "instant" });
-    if (frames) requestAnimationFrame(() => putBack(frames - 1)); // what comes into sight gets its true height
+    // what comes into sight gets its true height
+    if (frames) requestAnimationFrame(() => putBack(frames - 1));
   };
 }
 
 /** Makes what belongs to a card once that is about to be seen: of hundreds, few ever are. */
 function whenNear() {
   const makers = new WeakMap();
-  const watcher = new IntersectionObserver((seen) => {
-    for (const { isIntersecting, target } of seen) {
-      if (!isIntersecting) continue;
-      watcher.unobserve(target);
-      makers.get(target)();
-    }
-  }, { rootMargin: "100% 0px" });
+  const watcher = new IntersectionObserver(
+    (seen) => {
+      for (const { isIntersecting, target } of seen) {
+        if (!isIntersecting) continue;
+        watcher.unobserve(target);
+        makers.get(target)();
+      }
+    },
+    { rootMargin: "100% 0px" },
+  );
   return (element, make) => (makers.set(element, make), watcher.observe(element));
 }
 
@@ -74,14 +82,26 @@ function* runs(lines, first, last, digits) {
     const numbers = [];
     for (let line = from; line <= to; line += 1) numbers.push(String(line).padStart(digits));
     const far = lines.length > 2 * RUN; // what is not seen need not be laid out
-    const block = row(numbers.join("\n"), lines.slice(from - 1, to).map(cut).join("\n"), far ? "code-run code-far" : "code-run");
+    const block = row(
+      numbers.join("\n"),
+      lines
+        .slice(from - 1, to)
+        .map(cut)
+        .join("\n"),
+      far ? "code-run code-far" : "code-run",
+    );
     if (far) block.style.setProperty("contain-intrinsic-size", `auto ${(to - from + 1) * ROW}px`);
     yield block;
   }
 }
 
 function row(numbers, text, kind) {
-  return h("div", { class: kind }, h("pre", { class: "code-numbers", "aria-hidden": "true" }, numbers), h("pre", { class: "code-text" }, text));
+  return h(
+    "div",
+    { class: kind },
+    h("pre", { class: "code-numbers", "aria-hidden": "true" }, numbers),
+    h("pre", { class: "code-text" }, text),
+  );
 }
 
 function cut(line) {
@@ -91,8 +111,13 @@ function cut(line) {
 
 /** A line with findings; what the first certain correction replaces in it is marked. */
 function flagged(line, number, findings, digits) {
-  const gravest = ["error", "warning", "info"].find((one) => findings.some((finding) => finding.severity === one));
-  const edit = findings.flatMap((finding) => (finding.corrections ?? []).slice(0, 1)).flatMap((way) => way.edits).find((one) => one.startLine === number && one.endLine === number && one.endColumn > one.startColumn);
+  const gravest = ["error", "warning", "info"].find((one) =>
+    findings.some((finding) => finding.severity === one),
+  );
+  const edit = findings
+    .flatMap((finding) => (finding.corrections ?? []).slice(0, 1))
+    .flatMap((way) => way.edits)
+    .find((one) => one.startLine === number && one.endLine === number && one.endColumn > one.startColumn);
   const shown = cut(line);
   const text = h("pre", { class: "code-text" });
   if (edit && shown.length <= LONGEST_LINE) {
@@ -108,15 +133,53 @@ function card(finding, textOf, onApply, later) {
   const where = finding.line ? `line ${finding.line}` : finding.file || "";
   const label = `${WORDS[finding.severity]} ${finding.code}${where && `, ${where}`}`;
   const ways = finding.corrections ?? [];
-  const said = h("div", { class: "stack-small" },
-    h("div", { class: "finding-head" }, badge(KINDS[finding.severity], WORDS[finding.severity]), h("strong", null, finding.code), h("span", null, finding.title), where && h("span", { class: "finding-where" }, where)),
+  const said = h(
+    "div",
+    { class: "stack-small" },
+    h(
+      "div",
+      { class: "finding-head" },
+      badge(KINDS[finding.severity], WORDS[finding.severity]),
+      h("strong", null, finding.code),
+      h("span", null, finding.title),
+      where && h("span", { class: "finding-where" }, where),
+    ),
     h("p", { class: "finding-message" }, finding.message),
-    finding.kubelet && h("p", { class: "finding-kubelet" }, "The kubelet would say: ", h("q", null, finding.kubelet)),
-    h("dl", { class: "facts" }, finding.why && [h("dt", null, "Why"), h("dd", null, finding.why)], finding.fix && [h("dt", null, "Fix"), h("dd", null, finding.fix)]),
-    finding.manifest && h("div", { class: "stack-small" }, codeBlock(finding.manifest, "An object to paste"), h("div", { class: "row" }, copyButton(finding.manifest))));
+    finding.kubelet &&
+      h("p", { class: "finding-kubelet" }, "The kubelet would say: ", h("q", null, finding.kubelet)),
+    h(
+      "dl",
+      { class: "facts" },
+      finding.why && [h("dt", null, "Why"), h("dd", null, finding.why)],
+      finding.fix && [h("dt", null, "Fix"), h("dd", null, finding.fix)],
+    ),
+    finding.manifest &&
+      h(
+        "div",
+        { class: "stack-small" },
+        codeBlock(finding.manifest, "An object to paste"),
+        h("div", { class: "row" }, copyButton(finding.manifest)),
+      ),
+  );
   const mends = ways.length ? h("div", { class: "corrections" }) : null;
-  const element = h("article", { class: `finding finding-${finding.severity} ${later ? "finding-far" : ""}`.trim(), "data-finding": finding.number, "aria-label": label, tabindex: "-1" }, said, mends);
-  const make = () => add(mends, ways.map((way, at) => correction(finding, way, textOf, onApply, ways.length > 1 && !ways[0].certain ? at + 1 : 0)));
+  const element = h(
+    "article",
+    {
+      class: `finding finding-${finding.severity} ${later ? "finding-far" : ""}`.trim(),
+      "data-finding": finding.number,
+      "aria-label": label,
+      tabindex: "-1",
+    },
+    said,
+    mends,
+  );
+  const make = () =>
+    add(
+      mends,
+      ways.map((way, at) =>
+        correction(finding, way, textOf, onApply, ways.length > 1 && !ways[0].certain ? at + 1 : 0),
+      ),
+    );
   if (mends && later) later(element, make);
   else if (mends) make();
   return element;
@@ -125,10 +188,25 @@ function card(finding, textOf, onApply, later) {
 function correction(finding, way, textOf, onApply, choice) {
   const kind = way.certain ? "primary" : "";
   const files = [...new Set(way.edits.map((edit) => edit.file))];
-  const apply = button("Apply", () => onApply(way), { kind, small: true, "aria-label": `Apply to ${files.join(" and ")}: ${way.title}` });
+  const apply = button("Apply", () => onApply(way), {
+    kind,
+    small: true,
+    "aria-label": `Apply to ${files.join(" and ")}: ${way.title}`,
+  });
   const where = files.some((name) => name !== finding.file) ? ` in ${files.join(" and ")}` : "";
-  const words = h("span", null, `${way.certain ? "" : choice ? `Choice ${choice}: ` : "If you agree: "}${way.title}${where}`);
-  const shown = files.filter((name) => textOf(name) !== undefined).map((name) => preview(textOf(name), way.edits.filter((edit) => edit.file === name)));
+  const words = h(
+    "span",
+    null,
+    `${way.certain ? "" : choice ? `Choice ${choice}: ` : "If you agree: "}${way.title}${where}`,
+  );
+  const shown = files
+    .filter((name) => textOf(name) !== undefined)
+    .map((name) =>
+      preview(
+        textOf(name),
+        way.edits.filter((edit) => edit.file === name),
+      ),
+    );
   return h("div", { class: "correction" }, h("div", { class: "row" }, apply, words), shown);
 }
 
@@ -137,7 +215,9 @@ function preview(text, edits) {
     ...removed.map((words) => difference("−", words, "gone")),
     ...added.map((words) => difference("+", words, "new")),
   ]);
-  return rows.length ? h("div", { class: "difference", role: "group", "aria-label": "What changes", tabindex: "0" }, rows) : null;
+  return rows.length
+    ? h("div", { class: "difference", role: "group", "aria-label": "What changes", tabindex: "0" }, rows)
+    : null;
 }
 
 function difference(mark, words, kind) {

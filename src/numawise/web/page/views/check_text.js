@@ -14,7 +14,9 @@ export function linesOf(text) {
 /** Where a column is in a line, in the units that JavaScript counts in. */
 export function offset(line, column) {
   if (!PAIRS.test(line)) return column - 1;
-  return Array.from(line).slice(0, column - 1).join("").length;
+  return Array.from(line)
+    .slice(0, column - 1)
+    .join("").length;
 }
 
 /**
@@ -48,7 +50,8 @@ export function changes(text, edits, most = 12) {
   return edits.map((edit) => {
     const first = before[edit.startLine - 1];
     const last = before[edit.endLine - 1];
-    const middle = first.slice(0, offset(first, edit.startColumn)) + edit.text + last.slice(offset(last, edit.endColumn));
+    const middle =
+      first.slice(0, offset(first, edit.startColumn)) + edit.text + last.slice(offset(last, edit.endColumn));
     const removed = before.slice(edit.startLine - 1, edit.endLine);
     const added = middle.split("\n");
     while (removed.length && added.length && removed[0] === added[0]) {

@@ -17,7 +17,22 @@ const NODES = 0;
 let kept = nothing("");
 
 function nothing(which) {
-  return { which, board: null, tab: NODES, scroll: 0, filters: { search: "", selector: "", policy: "", least: 0, holes: "", sort: "name", look: "maps", shape: "" } };
+  return {
+    which,
+    board: null,
+    tab: NODES,
+    scroll: 0,
+    filters: {
+      search: "",
+      selector: "",
+      policy: "",
+      least: 0,
+      holes: "",
+      sort: "name",
+      look: "maps",
+      shape: "",
+    },
+  };
 }
 
 export default {
@@ -49,24 +64,61 @@ function showNode(name, { root, navigate, live, which }) {
 
 function showAll({ root, navigate, live, which, unasked }) {
   const onOpen = (name) => open(navigate, which, name);
-  const wrong = h("div", { class: "stack-small" }), said = h("div", { class: "stack-small" }), head = h("div"), cards = h("dl", { class: "totals" });
-  const nodes = nodesView({ onOpen, filters: kept.filters, onSelector: (selector) => { kept.filters.selector = selector; kept.board = null; refresh(); } });
-  const fits = fitsView({ which, onShow: (shape) => { pages.show(NODES); nodes.mark(shape); pages.element.querySelector("[role=tab]").focus(); announce(`nodes with a place for ${shapeWords(shape.name)}`); } });
-  const pods = podsView({ which, navigate, onOpen, onCounts: counts });
-  const pages = pageTabs([["Nodes", nodes.element], ["What fits", fits.element], ["Pods without a place", pods.element]], kept.tab, (at) => {
-    kept.tab = at;
-    if (at) asked(at);
+  const wrong = h("div", { class: "stack-small" }),
+    said = h("div", { class: "stack-small" }),
+    head = h("div"),
+    cards = h("dl", { class: "totals" });
+  const nodes = nodesView({
+    onOpen,
+    filters: kept.filters,
+    onSelector: (selector) => {
+      kept.filters.selector = selector;
+      kept.board = null;
+      refresh();
+    },
   });
+  const fits = fitsView({
+    which,
+    onShow: (shape) => {
+      pages.show(NODES);
+      nodes.mark(shape);
+      pages.element.querySelector("[role=tab]").focus();
+      announce(`nodes with a place for ${shapeWords(shape.name)}`);
+    },
+  });
+  const pods = podsView({ which, navigate, onOpen, onCounts: counts });
+  const pages = pageTabs(
+    [
+      ["Nodes", nodes.element],
+      ["What fits", fits.element],
+      ["Pods without a place", pods.element],
+    ],
+    kept.tab,
+    (at) => {
+      kept.tab = at;
+      if (at) asked(at);
+    },
+  );
   let ended = false;
   const refresh = oneAtATime(ask);
-  fill(root, head, h("div", { class: "stack" }, unasked && exampleNotice(), said, wrong, cards, pages.element));
+  fill(
+    root,
+    head,
+    h("div", { class: "stack" }, unasked && exampleNotice(), said, wrong, cards, pages.element),
+  );
   acceptDrops(root, take);
   drawHead(null);
   const begun = kept.board !== null;
   if (begun) draw(kept.board);
   refresh().then(() => !begun || ended || scrollTo(0, kept.scroll));
   if (begun) requestAnimationFrame(() => scrollTo(0, kept.scroll));
-  const silence = live.on("cluster", later(30, () => { if (!ended) refresh(); if (!ended && kept.tab) asked(kept.tab); }));
+  const silence = live.on(
+    "cluster",
+    later(30, () => {
+      if (!ended) refresh();
+      if (!ended && kept.tab) asked(kept.tab);
+    }),
+  );
 
   function asked(at) {
     (at === 1 ? fits : pods).refresh();
@@ -75,7 +127,10 @@ function showAll({ root, navigate, live, which, unasked }) {
   /** Ask for the rows that are newer; what was chosen meanwhile is asked for next. */
   async function ask() {
     try {
-      const { board: before, filters: { selector } } = kept;
+      const {
+        board: before,
+        filters: { selector },
+      } = kept;
       const news = await get("cluster", { of: which, selector, since: before?.version });
       if (ended || selector !== kept.filters.selector) return;
       fill(wrong);
@@ -102,7 +157,15 @@ function showAll({ root, navigate, live, which, unasked }) {
 
   function drawHead(board, words = "The nodes are being looked at…") {
     pages.element.hidden = !board;
-    fill(head, viewHead("Cluster", board ? `${board.summary}.` : words, board && sourceWords(board.source), button("Other data…", otherData)));
+    fill(
+      head,
+      viewHead(
+        "Cluster",
+        board ? `${board.summary}.` : words,
+        board && sourceWords(board.source),
+        button("Other data…", otherData),
+      ),
+    );
     fill(said, board && remarks(board.remarks));
   }
 
@@ -122,15 +185,47 @@ function showAll({ root, navigate, live, which, unasked }) {
   }
 
   function otherData() {
-    const shown = dialog("Show other nodes", h("div", { class: "stack" },
-      dropZone({ label: "Drop a dump of a cluster", hint: "Nodes, pods and NodeResourceTopologies as kubectl prints them, in JSON of any size (what decides nothing is not sent) or in YAML up to 11 MiB.", read: async (list) => { shown.close(); await take(list); return []; }, onFiles: () => {} }),
-      h("p", null, "Or start the server with your nodes:"),
-      codeBlock(`numawise serve --cluster\n\n${DUMP}\nnumawise serve --nodes dump.json`, "Commands"),
-      h("div", { class: "row" }, button("Show the example", () => { shown.close(); navigate("/cluster", { of: EXAMPLE }); }), which && button("Show what is served", () => { shown.close(); navigate("/cluster"); }))));
+    const shown = dialog(
+      "Show other nodes",
+      h(
+        "div",
+        { class: "stack" },
+        dropZone({
+          label: "Drop a dump of a cluster",
+          hint: "Nodes, pods and NodeResourceTopologies as kubectl prints them, in JSON of any size (what decides nothing is not sent) or in YAML up to 11 MiB.",
+          read: async (list) => {
+            shown.close();
+            await take(list);
+            return [];
+          },
+          onFiles: () => {},
+        }),
+        h("p", null, "Or start the server with your nodes:"),
+        codeBlock(`numawise serve --cluster\n\n${DUMP}\nnumawise serve --nodes dump.json`, "Commands"),
+        h(
+          "div",
+          { class: "row" },
+          button("Show the example", () => {
+            shown.close();
+            navigate("/cluster", { of: EXAMPLE });
+          }),
+          which &&
+            button("Show what is served", () => {
+              shown.close();
+              navigate("/cluster");
+            }),
+        ),
+      ),
+    );
   }
 
   function exampleNotice() {
-    return notice("info", "This is an example: no cluster is served here.", "Drop a dump of yours anywhere on this page, or start the server with a cluster.", h("div", { class: "row" }, button("Show my nodes…", otherData, { small: true })));
+    return notice(
+      "info",
+      "This is an example: no cluster is served here.",
+      "Drop a dump of yours anywhere on this page, or start the server with a cluster.",
+      h("div", { class: "row" }, button("Show my nodes…", otherData, { small: true })),
+    );
   }
 
   return () => {
@@ -154,20 +249,64 @@ function merged(before, news) {
 
 function sourceWords(source) {
   const words = { cluster: "Cluster at", files: "From", example: "An example" }[source.kind] ?? "";
-  const time = source.read && h("time", { datetime: source.read }, `, as of ${source.read.replace("T", " ").replace("Z", " UTC")}`);
-  return h("p", { class: "quiet-words source-words" }, words, source.kind !== "example" && [" ", h("strong", null, source.name)], source.kind === "files" && time);
+  const time =
+    source.read &&
+    h("time", { datetime: source.read }, `, as of ${source.read.replace("T", " ").replace("Z", " UTC")}`);
+  return h(
+    "p",
+    { class: "quiet-words source-words" },
+    words,
+    source.kind !== "example" && [" ", h("strong", null, source.name)],
+    source.kind === "files" && time,
+  );
 }
 
 function totals(board) {
-  const one = (title, large, small, kind = "") => h("div", { class: `total ${kind}`.trim() }, h("dt", null, title), h("dd", null, h("strong", null, large), small && h("span", null, ` ${small}`)));
-  const amounts = board.totals.filter((total) => total.whole).map((total) => one(`${resourceTitle(total.resource)} free`, sumText(total.resource, total.free), `of ${sumText(total.resource, total.whole)}`));
-  const holes = board.holes.filter((each) => each.free).map((each) => one(`Free ${resourceTitle(each.unit)} of no use`, percent(each.fragmented ?? 0), `${each.unit === "memory" ? bytesText(each.holes) : sumText(each.unit, each.holes)} of ${sumText(each.unit, each.free)}`, (each.fragmented ?? 0) >= 0.5 ? "total-warn" : ""));
-  return [...amounts, ...holes, one("Pods without a place", grouped(board.waiting + board.refused), `${grouped(board.waiting)} ${board.waiting === 1 ? "waits" : "wait"}, ${grouped(board.refused)} refused`)];
+  const one = (title, large, small, kind = "") =>
+    h(
+      "div",
+      { class: `total ${kind}`.trim() },
+      h("dt", null, title),
+      h("dd", null, h("strong", null, large), small && h("span", null, ` ${small}`)),
+    );
+  const amounts = board.totals
+    .filter((total) => total.whole)
+    .map((total) =>
+      one(
+        `${resourceTitle(total.resource)} free`,
+        sumText(total.resource, total.free),
+        `of ${sumText(total.resource, total.whole)}`,
+      ),
+    );
+  const holes = board.holes
+    .filter((each) => each.free)
+    .map((each) =>
+      one(
+        `Free ${resourceTitle(each.unit)} of no use`,
+        percent(each.fragmented ?? 0),
+        `${each.unit === "memory" ? bytesText(each.holes) : sumText(each.unit, each.holes)} of ${sumText(each.unit, each.free)}`,
+        (each.fragmented ?? 0) >= 0.5 ? "total-warn" : "",
+      ),
+    );
+  return [
+    ...amounts,
+    ...holes,
+    one(
+      "Pods without a place",
+      grouped(board.waiting + board.refused),
+      `${grouped(board.waiting)} ${board.waiting === 1 ? "waits" : "wait"}, ${grouped(board.refused)} refused`,
+    ),
+  ];
 }
 
 /** Tabs whose titles change; each content is there from the beginning. */
 function pageTabs(pages, first, onShow) {
-  const element = tabs("Cluster", pages.map(([title, content]) => ({ title, content: () => content })), first, onShow);
+  const element = tabs(
+    "Cluster",
+    pages.map(([title, content]) => ({ title, content: () => content })),
+    first,
+    onShow,
+  );
   const buttons = [...element.querySelectorAll('[role="tab"]')];
   return {
     element,

@@ -8,7 +8,8 @@ import { KNOWN, fitsText, holesText } from "./cluster_nodes.js";
 
 export function detailView({ name, which, navigate, onBack, root }) {
   const picture = pictureView({ label: `Machine of node ${name}` });
-  const wrong = h("div"), place = h("div", { class: "stack" });
+  const wrong = h("div"),
+    place = h("div", { class: "stack" });
   const element = h("div", { class: "stack" }, wrong, place);
   let built = false;
   const ending = new AbortController();
@@ -16,7 +17,11 @@ export function detailView({ name, which, navigate, onBack, root }) {
   const refresh = oneAtATime(async () => {
     const width = Math.round(Math.max(300, Math.min(1700, root.clientWidth - 80)));
     try {
-      const data = await get(`cluster/nodes/${encodeURIComponent(name)}`, { of: which, width }, ending.signal);
+      const data = await get(
+        `cluster/nodes/${encodeURIComponent(name)}`,
+        { of: which, width },
+        ending.signal,
+      );
       fill(wrong);
       draw(data);
     } catch (error) {
@@ -40,11 +45,40 @@ export function detailView({ name, which, navigate, onBack, root }) {
       ["Of no use to it", room.holes === null ? "" : `${holesText(row)} of what is free`],
       ["Pods", room.pods],
       ["Taints", data.taints.join(", ")],
-      ["Labels", Object.keys(data.labels).length ? h("ul", { class: "label-list" }, Object.entries(data.labels).map(([key, value]) => h("li", null, h("code", null, `${key}=${value}`)))) : ""],
+      [
+        "Labels",
+        Object.keys(data.labels).length
+          ? h(
+              "ul",
+              { class: "label-list" },
+              Object.entries(data.labels).map(([key, value]) =>
+                h("li", null, h("code", null, `${key}=${value}`)),
+              ),
+            )
+          : "",
+      ],
     ]);
     const notes = remarks([...data.remarks, ...room.notes]);
-    const map = data.map ? panel("Who holds what", picture.element) : notice("info", "The node does not publish its state, so there is no map of it.", "Run numawise agent on it, and its map is exact.");
-    fill(place, head, notes, h("div", { class: "halves" }, panel("Free by NUMA node", freeTable(room), { wide: true }), panel("The node", about)), map, panel(`Pods (${data.pods.length})`, podTable(data.pods, data.map?.holders ?? []), { wide: true }));
+    const map = data.map
+      ? panel("Who holds what", picture.element)
+      : notice(
+          "info",
+          "The node does not publish its state, so there is no map of it.",
+          "Run numawise agent on it, and its map is exact.",
+        );
+    fill(
+      place,
+      head,
+      notes,
+      h(
+        "div",
+        { class: "halves" },
+        panel("Free by NUMA node", freeTable(room), { wide: true }),
+        panel("The node", about),
+      ),
+      map,
+      panel(`Pods (${data.pods.length})`, podTable(data.pods, data.map?.holders ?? []), { wide: true }),
+    );
     if (data.map) picture.show(data.map);
     built = true;
   }
@@ -67,12 +101,56 @@ export function remarks(sentences) {
 }
 
 function freeTable(room) {
-  const names = [...new Set(["cpu", "memory", ...room.numa.flatMap((one) => Object.keys(one.allocatable)), ...Object.keys(room.free).filter((one) => one.includes("/"))])];
-  const amount = (resource, value) => (value === undefined ? "any" : resource === "memory" || resource.startsWith("hugepages") ? bytesText(value) : String(value));
-  const rows = room.numa.map((one) => [`NUMA ${one.numa}`, ...names.map((resource) => (one.allocatable[resource] === undefined ? "any" : `${amount(resource, one.free[resource])} of ${amount(resource, one.allocatable[resource])}`))]);
-  rows.push(["All, by sums", ...names.map((resource) => (room.free[resource] === undefined ? "-" : `${sumText(resource, room.free[resource])} of ${sumText(resource, room.allocatable[resource] ?? room.free[resource])}`))]);
-  const head = ["", ...names.map((resource) => resourceTitle(resource))].map((one) => h("th", { scope: "col" }, one || "Where"));
-  return h("table", { class: "table" }, h("thead", null, h("tr", null, head)), h("tbody", null, rows.map(([first, ...rest]) => h("tr", null, h("th", { scope: "row", class: "nowrap" }, first), rest.map((one) => h("td", { class: "nowrap" }, one))))));
+  const names = [
+    ...new Set([
+      "cpu",
+      "memory",
+      ...room.numa.flatMap((one) => Object.keys(one.allocatable)),
+      ...Object.keys(room.free).filter((one) => one.includes("/")),
+    ]),
+  ];
+  const amount = (resource, value) =>
+    value === undefined
+      ? "any"
+      : resource === "memory" || resource.startsWith("hugepages")
+        ? bytesText(value)
+        : String(value);
+  const rows = room.numa.map((one) => [
+    `NUMA ${one.numa}`,
+    ...names.map((resource) =>
+      one.allocatable[resource] === undefined
+        ? "any"
+        : `${amount(resource, one.free[resource])} of ${amount(resource, one.allocatable[resource])}`,
+    ),
+  ]);
+  rows.push([
+    "All, by sums",
+    ...names.map((resource) =>
+      room.free[resource] === undefined
+        ? "-"
+        : `${sumText(resource, room.free[resource])} of ${sumText(resource, room.allocatable[resource] ?? room.free[resource])}`,
+    ),
+  ]);
+  const head = ["", ...names.map((resource) => resourceTitle(resource))].map((one) =>
+    h("th", { scope: "col" }, one || "Where"),
+  );
+  return h(
+    "table",
+    { class: "table" },
+    h("thead", null, h("tr", null, head)),
+    h(
+      "tbody",
+      null,
+      rows.map(([first, ...rest]) =>
+        h(
+          "tr",
+          null,
+          h("th", { scope: "row", class: "nowrap" }, first),
+          rest.map((one) => h("td", { class: "nowrap" }, one)),
+        ),
+      ),
+    ),
+  );
 }
 
 function podTable(pods, holders) {
@@ -80,11 +158,25 @@ function podTable(pods, holders) {
   if (!pods.length) return h("p", { class: "panel-body quiet-words" }, "No pod is there.");
   return table({
     columns: [
-      { title: "Pod", cell: (pod) => [marks.has(pod.uid) && [holderMark(marks.get(pod.uid)), " "], pod.namespace ? `${pod.namespace}/${pod.name}` : pod.name] },
+      {
+        title: "Pod",
+        cell: (pod) => [
+          marks.has(pod.uid) && [holderMark(marks.get(pod.uid)), " "],
+          pod.namespace ? `${pod.namespace}/${pod.name}` : pod.name,
+        ],
+      },
       { title: "Asks for", cell: (pod) => shapeWords(pod.shape) || "-" },
       { title: "Owner", cell: (pod) => pod.owner || "-" },
-      { title: "Since", cell: (pod) => (pod.since ? h("time", { datetime: pod.since, title: pod.since }, `${age(pod.since)} ago`) : "-") },
-      { title: "State", cell: (pod) => (pod.leaving ? badge("warn", "ends") : pod.runs ? badge("yes", "runs") : badge("info", "bound")) },
+      {
+        title: "Since",
+        cell: (pod) =>
+          pod.since ? h("time", { datetime: pod.since, title: pod.since }, `${age(pod.since)} ago`) : "-",
+      },
+      {
+        title: "State",
+        cell: (pod) =>
+          pod.leaving ? badge("warn", "ends") : pod.runs ? badge("yes", "runs") : badge("info", "bound"),
+      },
     ],
     rows: pods,
   });

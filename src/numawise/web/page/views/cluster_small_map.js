@@ -1,7 +1,11 @@
-// A node as a small map: a column for each NUMA node with bars for CPUs and memory, and a square for each device.
+// A node as a small map: a column for each NUMA node with bars for CPUs and memory, and a square for each
+// device.
 import { s } from "../core/dom.js";
 
-const WIDTH = 208, GAP = 5, MOST_COLUMNS = 8, LEAST_SQUARE = 2.5;
+const WIDTH = 208,
+  GAP = 5,
+  MOST_COLUMNS = 8,
+  LEAST_SQUARE = 2.5;
 
 /** The drawing of a row of the board. */
 export function smallMap(row, resources) {
@@ -12,7 +16,10 @@ export function smallMap(row, resources) {
   const dense = lines > 2;
   const wide = (WIDTH - (columns - 1) * GAP) / columns;
   const high = { cpu: dense ? 5 : 10, memory: dense ? 3 : 6, square: dense ? 4 : 9 };
-  const devices = resources.map((_, at) => at).slice(2).filter((at) => row.size.some((sizes) => sizes[at]) || (!row.numa.length && row.whole[at]));
+  const devices = resources
+    .map((_, at) => at)
+    .slice(2)
+    .filter((at) => row.size.some((sizes) => sizes[at]) || (!row.numa.length && row.whole[at]));
   let bottom = 0;
   for (let line = 0; line < lines; line += 1) {
     const top = line ? bottom + (dense ? 3 : 6) : 0;
@@ -25,13 +32,30 @@ export function smallMap(row, resources) {
     }
     bottom = lowest;
   }
-  const shapes = Object.entries(paths).filter(([, d]) => d).map(([kind, d]) => s("path", { class: `nm-${kind}`, d }));
-  return s("svg", { class: "node-map", viewBox: `-0.5 -0.5 ${WIDTH + 1} ${Math.ceil(bottom) + 1}`, width: WIDTH + 1, height: Math.ceil(bottom) + 1, "aria-hidden": "true", focusable: "false" }, shapes);
+  const shapes = Object.entries(paths)
+    .filter(([, d]) => d)
+    .map(([kind, d]) => s("path", { class: `nm-${kind}`, d }));
+  return s(
+    "svg",
+    {
+      class: "node-map",
+      viewBox: `-0.5 -0.5 ${WIDTH + 1} ${Math.ceil(bottom) + 1}`,
+      width: WIDTH + 1,
+      height: Math.ceil(bottom) + 1,
+      "aria-hidden": "true",
+      focusable: "false",
+    },
+    shapes,
+  );
 }
 
-/** What is free and what there is of each resource in one column; by sums where it is not given out by NUMA node. */
+/**
+ * What is free and what there is of each resource in one column; by sums where it is not given out by NUMA
+ * node.
+ */
 function amounts(row, at, count) {
-  const free = row.free[at], size = row.size[at];
+  const free = row.free[at],
+    size = row.size[at];
   return (resource) => {
     const known = size?.[resource];
     if (known !== null && known !== undefined) return [free[resource] ?? 0, known];
@@ -42,7 +66,10 @@ function amounts(row, at, count) {
 
 function cell(paths, high, devices, amount, x, top, wide) {
   let y = top;
-  for (const [at, kind] of /** @type {[number, string][]} */ ([[0, "cpu"], [1, "memory"]])) {
+  for (const [at, kind] of /** @type {[number, string][]} */ ([
+    [0, "cpu"],
+    [1, "memory"],
+  ])) {
     const [free, size] = amount(at);
     const used = size ? Math.min(1, Math.max(0, 1 - free / size)) : 0;
     paths.track += box(x, y, wide, high[kind]);

@@ -1,40 +1,94 @@
-// The map: the machine that is served, live, or any other; who holds what of it, and how its parts are linked.
+// The map: the machine that is served, live, or any other; who holds what of it, and how its parts are
+// linked.
 import { get, isAbort, newest, oneAtATime, post } from "../core/api.js";
 import { announce, fill, h, later } from "../core/dom.js";
-import { acceptDrops, dropZone, given, readFiles } from "../core/files.js";
+import { acceptDrops, given, readFiles } from "../core/files.js";
 import { heatMap } from "../core/heat.js";
-import { holderMark, numbers, pictureView } from "../core/picture.js";
+import { numbers, pictureView } from "../core/picture.js";
 import { rewrite } from "../core/router.js";
-import { badge, button, emptyState, facts, field, notice, panel, problemNotice, select, viewHead } from "../core/ui.js";
+import { badge, button, emptyState, notice, panel, problemNotice, select, viewHead } from "../core/ui.js";
+import { machineChooser } from "./map_machine.js";
+import { cpuSummary, holderDetail, holderList, partDetail } from "./map_side.js";
 
-const KINDS = { core: "cores", gpu: "GPUs", nic: "NICs", nvme: "disks", storage: "disks", accelerator: "accelerators" };
+const KINDS = {
+  core: "cores",
+  gpu: "GPUs",
+  nic: "NICs",
+  nvme: "disks",
+  storage: "disks",
+  accelerator: "accelerators",
+};
 const EXAMPLE = "dgx-h100";
-const STATES = [["", "everything"], ["free", "what is free"], ["held", "what is held"], ["system", "what is reserved"]];
+const NOTHING = "Point at a core, a GPU or a NUMA node; choose one to keep it here.";
+const STATES = [
+  ["", "everything"],
+  ["free", "what is free"],
+  ["held", "what is held"],
+  ["system", "what is reserved"],
+];
 
 export default {
   title: "Map",
   async mount(root, { overview, params, navigate, live }) {
-    const head = h("div"), problem = h("div", { class: "map-problem" }), notes = h("div", { class: "stack-small" }), tables = h("div", { class: "heat-panels" });
-    const summary = h("div", { class: "map-summary" }), holders = h("div", { class: "map-holders" }), detail = h("div");
+    const head = h("div"),
+      problem = h("div", { class: "map-problem" }),
+      notes = h("div", { class: "stack-small" }),
+      tables = h("div", { class: "heat-panels" });
+    const summary = h("div", { class: "map-summary" }),
+      holders = h("div", { class: "map-holders" }),
+      detail = h("div");
     const count = h("span", { class: "hint", role: "status" });
-    const search = h("input", { type: "search", placeholder: "17, GPU3, a pod, a job…", "aria-label": "Search on the map", oninput: later(120, () => find()), onkeydown: (event) => event.key === "Enter" && first() });
+    const search = h("input", {
+      type: "search",
+      placeholder: "17, GPU3, a pod, a job…",
+      "aria-label": "Search on the map",
+      oninput: later(120, () => find()),
+      onkeydown: (event) => event.key === "Enter" && first(),
+    });
     const wanted = { text: "", state: "", kind: "", holder: "" };
-    const stateChoice = select(STATES, "", (value) => ((wanted.state = value), filter()), { "aria-label": "Show" });
+    const stateChoice = select(STATES, "", (value) => ((wanted.state = value), filter()), {
+      "aria-label": "Show",
+    });
     const kindChoice = h("div", { class: "map-kind" });
-    const reset = button("Clear", () => clear(), { small: true, hidden: true, "aria-label": "Show everything again" });
-    const picture = pictureView({ label: "Map of the machine", tools: [h("div", { class: "map-search" }, search), stateChoice, kindChoice, reset, count] });
-    const legend = h("p", { class: "hint map-legend", hidden: true }, "A letter is a holder of the list; r is reserved for the system, * belongs to several. Cores without a letter are in the shared pool, pale ones are held with some of their threads.");
+    const reset = button("Clear", () => clear(), {
+      small: true,
+      hidden: true,
+      "aria-label": "Show everything again",
+    });
+    const picture = pictureView({
+      label: "Map of the machine",
+      tools: [h("div", { class: "map-search" }, search), stateChoice, kindChoice, reset, count],
+    });
+    const legend = h(
+      "p",
+      { class: "hint map-legend", hidden: true },
+      "A letter is a holder of the list; r is reserved for the system, * belongs to several. Cores without a letter are in the shared pool, pale ones are held with some of their threads.",
+    );
     const others = machineChooser(params.machine ?? "", (node, words) => choose(node, words));
     const map = h("section", { class: "panel map-panel", "aria-label": "Machine" }, picture.element, legend);
-    const side = h("div", { class: "stack map-side" }, panel("Chosen", detail), panel("Who holds what", [summary, holders]));
+    const side = h(
+      "div",
+      { class: "stack map-side" },
+      panel("Chosen", detail),
+      panel("Who holds what", [summary, holders]),
+    );
     const asked = params.node ?? (params.machine ? { machine: params.machine } : null);
     let example = !asked && !overview.node; // nobody starts before an empty page
     /** @type {any} */
-    let node = example ? { machine: EXAMPLE } : asked, data = null;
+    let node = example ? { machine: EXAMPLE } : asked,
+      data = null;
     const asking = newest();
-    let drawn = 0, shownPart = "", shownHolder = "", noMachine = false;
+    let drawn = 0,
+      shownPart = "",
+      shownHolder = "",
+      noMachine = false;
 
-    fill(root, head, problem, h("div", { class: "split map-split" }, h("div", { class: "stack map-left" }, map, tables, notes), side));
+    fill(
+      root,
+      head,
+      problem,
+      h("div", { class: "split map-split" }, h("div", { class: "stack map-left" }, map, tables, notes), side),
+    );
     acceptDrops(map, async (list) => {
       try {
         const files = await readFiles(list);
@@ -45,13 +99,18 @@ export default {
     });
     picture.onSelect((part) => showPart(part));
     showPart(null);
-    const quiet = live.on("map", oneAtATime(async () => (example && overview.node ? choose(null, "") : node || load())));
+    const quiet = live.on(
+      "map",
+      oneAtATime(async () => (example && overview.node ? choose(null, "") : node || load())),
+    );
     const resized = later(200, () => Math.abs(picture.width() - drawn) > 40 && load());
     const watcher = new ResizeObserver(() => drawn && resized());
     watcher.observe(map);
     await load();
 
-    /** @returns {Promise<boolean | undefined>} whether it is drawn; undefined where something else is asked for meanwhile */
+    /**
+     * @returns {Promise<boolean | undefined>} whether it is drawn; undefined where something else is asked for meanwhile
+     */
     async function load() {
       const signal = asking.next();
       const width = picture.width();
@@ -60,7 +119,16 @@ export default {
         const news = data && !node ? changes(data, next) : "";
         data = next;
         drawn = width;
-        fill(problem, example && !overview.node ? notice("info", "This is an example: no node is served here.", "Name a machine, or drop files, to see your own.") : null);
+        fill(
+          problem,
+          example && !overview.node
+            ? notice(
+                "info",
+                "This is an example: no node is served here.",
+                "Name a machine, or drop files, to see your own.",
+              )
+            : null,
+        );
         render();
         if (news) announce(news);
         return true;
@@ -79,13 +147,19 @@ export default {
       }
     }
 
-    /** Show another node. Files without a machine, such as state files, are laid over the one that is shown; what cannot be shown changes nothing. */
+    /**
+     * Show another node. Files without a machine, such as state files, are laid over the one that is shown;
+     * what cannot be shown changes nothing.
+     */
     async function choose(next, words) {
-      const before = node, wasExample = example;
+      const before = node,
+        wasExample = example;
       [node, example] = [next, false];
       let drawn = await load();
       if (drawn === false && noMachine && next?.files && !wasExample && (before || overview.node)) {
-        const kept = (before?.files ?? []).filter((file) => !next.files.some((newer) => newer.name === file.name));
+        const kept = (before?.files ?? []).filter(
+          (file) => !next.files.some((newer) => newer.name === file.name),
+        );
         node = { ...(before ?? { served: true }), files: [...kept, ...next.files] };
         drawn = await load();
       }
@@ -99,20 +173,73 @@ export default {
     }
 
     function render() {
-      const words = example ? "an example" : node?.served ? "with dropped files" : node && overview.node ? "not the machine that is served" : "";
+      const words = example
+        ? "an example"
+        : node?.served
+          ? "with dropped files"
+          : node && overview.node
+            ? "not the machine that is served"
+            : "";
       const what = words ? badge("info", words) : null;
-      const back = node && overview.node && !example ? button("Back to what is served", () => (others.querySelector("summary").focus(), choose(null, ""))) : null;
+      const back =
+        node && overview.node && !example
+          ? button(
+              "Back to what is served",
+              () => (others.querySelector("summary").focus(), choose(null, "")),
+            )
+          : null;
       const tried = button("Try it in What if", whatIf);
       const here = others.contains(document.activeElement) ? document.activeElement : null;
-      fill(head, viewHead(data.name === "this machine" ? "This machine" : data.name, [data.summary, what && " ", what], back, tried, others), data.notices.length ? h("div", { class: "stack-small map-problem" }, data.notices.map((line) => notice("warn", line))) : null);
+      fill(
+        head,
+        viewHead(
+          data.name === "this machine" ? "This machine" : data.name,
+          [data.summary, what && " ", what],
+          back,
+          tried,
+          others,
+        ),
+        data.notices.length
+          ? h(
+              "div",
+              { class: "stack-small map-problem" },
+              data.notices.map((line) => notice("warn", line)),
+            )
+          : null,
+      );
       here?.focus({ preventScroll: true });
       picture.show(data);
       legend.hidden = !data.holders.length;
       const kinds = [...new Set(data.parts.map((part) => part.kind).filter((kind) => KINDS[kind]))];
-      fill(kindChoice, kinds.length > 1 ? select([["", "all kinds"], ...kinds.map((kind) => [kind, KINDS[kind]])], wanted.kind, (value) => ((wanted.kind = value), filter()), { "aria-label": "Kind" }) : null);
+      fill(
+        kindChoice,
+        kinds.length > 1
+          ? select(
+              [["", "all kinds"], ...kinds.map((kind) => [kind, KINDS[kind]])],
+              wanted.kind,
+              (value) => ((wanted.kind = value), filter()),
+              { "aria-label": "Kind" },
+            )
+          : null,
+      );
       showHolders();
-      fill(tables, data.tables.map((table) => tablePanel(table)));
-      fill(notes, data.remarks.length ? panel("Remarks", h("ul", { class: "remarks" }, data.remarks.map((line) => h("li", null, line)))) : null);
+      fill(
+        tables,
+        data.tables.map((table) => tablePanel(table)),
+      );
+      fill(
+        notes,
+        data.remarks.length
+          ? panel(
+              "Remarks",
+              h(
+                "ul",
+                { class: "remarks" },
+                data.remarks.map((line) => h("li", null, line)),
+              ),
+            )
+          : null,
+      );
       filter();
       showAgain();
     }
@@ -120,39 +247,36 @@ export default {
     /** Go on with what is shown: its machine, configuration and pods. */
     function whatIf() {
       const jobs = data.holders.some((one) => one.kind === "job");
-      const remark = jobs ? "Pods alone come and go here: what the jobs of this host hold is taken for free." : "";
-      navigate("/what-if", { scenario: { name: data.name, node: node ?? { served: true }, steps: [], remark } });
+      const remark = jobs
+        ? "Pods alone come and go here: what the jobs of this host hold is taken for free."
+        : "";
+      navigate("/what-if", {
+        scenario: { name: data.name, node: node ?? { served: true }, steps: [], remark },
+      });
     }
 
     /** What was chosen, as it is now. */
     function showAgain() {
-      const part = data.parts.find((one) => one.id === shownPart), holder = data.holders.find((one) => one.id === shownHolder);
+      const part = data.parts.find((one) => one.id === shownPart),
+        holder = data.holders.find((one) => one.id === shownHolder);
       if (part) showPart(part);
       else if (holder) showHolder(holder);
       else showPart(null);
     }
 
     function showHolders() {
-      const size = (list) => numbers(list).length;
-      const held = data.holders.filter((one) => one.kind !== "system");
-      const alone = new Set(held.flatMap((one) => numbers(one.cpus))).size;
-      const bars = [[alone, "held alone", "held"], [size(data.reserved), "reserved", "system"], [size(data.free), data.shared === null ? "free" : "free, in the shared pool", "free"]];
-      const total = size(data.cpus) || 1;
-      const bar = h("div", { class: "cpu-bar", "aria-hidden": "true" }, bars.map(([amount, , kind]) => {
-        const piece = h("span", { class: `cpu-${kind}` });
-        piece.style.setProperty("flex-grow", String(amount / total));
-        return amount ? piece : null;
-      }));
-      fill(summary, total > 0 && data.cpus ? [bar, h("p", null, `${total} CPUs: `, bars.filter(([amount]) => amount).map(([amount, words]) => `${amount} ${words}`).join(", "))] : null);
-      if (!held.length && !data.reserved) {
-        const small = !node && !data.parts.some((part) => part.kind === "gpu");
-        fill(holders, emptyState("Nobody holds anything", node || !overview.host ? "State files or a bundle, dropped here, say who does." : "Jobs and pods appear here as they come.", ...(small ? [button("Show one with GPUs", () => choose({ machine: EXAMPLE }, EXAMPLE))] : [])));
+      fill(summary, cpuSummary(data));
+      if (data.holders.length) {
+        fill(holders, holderList(data.holders, wanted.holder, pick));
         return;
       }
-      fill(holders, h("ul", { class: "holder-list" }, data.holders.map((one) => {
-        const has = [one.cpus && `CPUs ${one.cpus}`, one.memory.map((part) => `${part.text} on NUMA ${part.numa}`).join(", "), one.devices.join(" ")].filter(Boolean).join(" · ");
-        return h("li", null, h("button", { type: "button", class: "holder", "aria-pressed": String(wanted.holder === one.id), onclick: () => pick(one.id) }, holderMark(one), h("span", { class: "holder-name" }, one.name), h("span", { class: "holder-has" }, has || "in the shared pool")));
-      })));
+      const small = !node && !data.parts.some((part) => part.kind === "gpu");
+      const words =
+        node || !overview.host
+          ? "State files or a bundle, dropped here, say who does."
+          : "Jobs and pods appear here as they come.";
+      const other = small && button("Show one with GPUs", () => choose({ machine: EXAMPLE }, EXAMPLE));
+      fill(holders, emptyState("Nobody holds anything", words, ...(other ? [other] : [])));
     }
 
     function pick(id) {
@@ -183,9 +307,13 @@ export default {
       const cpu = /^(?:cpus?\s*)?(\d+)$/.exec(wanted.text);
       if (cpu) return part.kind === "core" && numbers(part.cpus).includes(Number(cpu[1]));
       const list = /^(?:cpus?\s*)?([\d,-]+)$/.exec(wanted.text);
-      if (list) return part.kind === "core" && numbers(list[1]).some((one) => numbers(part.cpus).includes(one));
+      if (list)
+        return part.kind === "core" && numbers(list[1]).some((one) => numbers(part.cpus).includes(one));
       const names = part.holders.map((id) => data.holders.find((one) => one.id === id)?.name ?? id);
-      return [part.label, ...names, ...(part.kind === "core" ? [] : part.lines)].join("\n").toLowerCase().includes(wanted.text);
+      return [part.label, ...names, ...(part.kind === "core" ? [] : part.lines)]
+        .join("\n")
+        .toLowerCase()
+        .includes(wanted.text);
     }
 
     function filter() {
@@ -212,27 +340,13 @@ export default {
 
     function showPart(part) {
       [shownPart, shownHolder] = [part?.id ?? "", ""];
-      if (!part) {
-        fill(detail, h("p", { class: "hint" }, "Point at a core, a GPU or a NUMA node; choose one to keep it here."));
-        return;
-      }
-      const who = part.holders.map((id) => data.holders.find((one) => one.id === id)).filter(Boolean);
-      fill(detail, h("div", { class: "stack-small" }, h("h3", null, part.label, " ", stateOf(part)), facts([["NUMA node", part.numa.join(", ")], ["CPUs", part.cpus]]), who.length ? h("div", { class: "row" }, who.map((one) => h("button", { type: "button", class: "button button-small", onclick: () => pick(one.id) }, holderMark(one), one.name))) : null, h("ul", { class: "remarks" }, part.lines.map((line) => h("li", null, line)))));
-    }
-
-    /** Whether a part is free; of what has many CPUs, how many of them are. */
-    function stateOf(part) {
-      const own = numbers(part.cpus), free = new Set(numbers(data.free));
-      const left = own.filter((cpu) => free.has(cpu)).length;
-      if (KINDS[part.kind] || !own.length) return part.free ? badge("yes", "free") : badge("plain", "held");
-      return badge(left ? "yes" : "plain", left === own.length ? "all CPUs free" : left ? `${left} of ${own.length} CPUs free` : "no CPU free");
+      fill(detail, part ? partDetail(part, data, pick) : h("p", { class: "hint" }, NOTHING));
     }
 
     function showHolder(one) {
       [shownPart, shownHolder] = ["", one.id];
-      const named = one.kind === "pod" && !/^pod [0-9a-f]{8}$/.test(one.name);
-      const why = named && h("div", { class: "row" }, button("Why is it there?", () => navigate("/why", { node: node ?? { served: true }, pod: one.name }), { small: true }));
-      fill(detail, h("div", { class: "stack-small" }, h("h3", null, holderMark(one), " ", one.name), facts([["CPUs", one.cpus], ["NUMA nodes", one.numa.join(", ")], ["Memory", one.memory.map((part) => `${part.text} on NUMA ${part.numa}`).join(", ")], ["Devices", one.devices.join(" ")]]), h("ul", { class: "remarks" }, one.lines.map((line) => h("li", null, line))), why));
+      const why = () => navigate("/why", { node: node ?? { served: true }, pod: one.name });
+      fill(detail, holderDetail(one, why));
     }
 
     return () => {
@@ -247,41 +361,25 @@ function tablePanel(table) {
   const large = table.columns.length > 24;
   if (!large) return panel(table.title, heatMap(table));
   const inside = h("div");
-  const shown = h("details", { class: "grow", ontoggle: () => shown.open && !inside.firstChild && fill(inside, heatMap(table)) }, h("summary", null, `${table.rows.length} by ${table.columns.length}`), inside);
+  const shown = h(
+    "details",
+    { class: "grow", ontoggle: () => shown.open && !inside.firstChild && fill(inside, heatMap(table)) },
+    h("summary", null, `${table.rows.length} by ${table.columns.length}`),
+    inside,
+  );
   return panel(table.title, shown);
 }
 
 /** What has changed between two maps, in a sentence for those who cannot see it. */
 function changes(before, after) {
   const names = (data) => new Map(data.holders.map((one) => [one.id, one.name]));
-  const old = names(before), now = names(after);
+  const old = names(before),
+    now = names(after);
   const came = [...now].filter(([id]) => !old.has(id)).map(([, name]) => name);
   const gone = [...old].filter(([id]) => !now.has(id)).map(([, name]) => name);
-  const words = [came.length ? `${came.slice(0, 3).join(", ")} came` : "", gone.length ? `${gone.slice(0, 3).join(", ")} went` : ""];
+  const words = [
+    came.length ? `${came.slice(0, 3).join(", ")} came` : "",
+    gone.length ? `${gone.slice(0, 3).join(", ")} went` : "",
+  ];
   return words.filter(Boolean).join("; ");
-}
-
-/** Which machine: by name, words or files. */
-function machineChooser(first, choose) {
-  const list = h("datalist", { id: "machines" });
-  const input = h("input", { type: "text", list: "machines", value: first, placeholder: "dgx-h100, or 2s 4n 64c 8gpu" });
-  const form = h("form", { class: "stack", onsubmit: (event) => {
-    event.preventDefault();
-    if (!input.value.trim()) return;
-    choose({ machine: input.value.trim() }, input.value.trim());
-    close();
-  } }, field("Name or words", input, "A name of the catalogue, or a description of a machine"), list, h("div", { class: "row row-end" }, h("button", { class: "button button-primary", type: "submit" }, "Show")), dropZone({ label: "Or drop files", hint: "A machine, lscpu, nvidia-smi topo -m, state files, a bundle", onFiles: (files) => {
-    choose({ files: files.map(given) }, files.map((file) => file.name).join(", "));
-    close();
-  } }));
-  const close = () => ((shown.open = false), shown.querySelector("summary").focus());
-  const shown = h("details", { class: "map-other", ontoggle: async () => {
-    if (!shown.open || list.firstChild) return;
-    try {
-      fill(list, (await get("machines")).machines.map((one) => h("option", { value: one.name }, one.summary)));
-    } catch {
-      // the list only helps; names can be typed without it
-    }
-  } }, h("summary", { class: "button" }, "Another machine…"), h("div", { class: "map-other-box panel" }, h("div", { class: "panel-body" }, form)));
-  return shown;
 }

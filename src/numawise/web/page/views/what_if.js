@@ -1,20 +1,22 @@
-// What if: a machine, a kubelet, and pods that come and go. The server plays; what is changed here can be undone.
+// What if: a machine, a kubelet, and pods that come and go. The server plays; what is changed here can be
+// undone.
 import { isAbort, post, Problem } from "../core/api.js";
 import { add, announce, fill, h } from "../core/dom.js";
 import { acceptDrops, isConfig, readFiles } from "../core/files.js";
 import { explanationView } from "../core/explanation.js";
-import { holderMark, pictureView } from "../core/picture.js";
+import { pictureView } from "../core/picture.js";
 import { rewrite } from "../core/router.js";
-import { badge, button, dialog, notice, panel, problemNotice, viewHead } from "../core/ui.js";
+import { button, dialog, notice, panel, problemNotice, viewHead } from "../core/ui.js";
+import { beginning, configured } from "../what_if/beginning.js";
 import { comparePanel, marksOf } from "../what_if/compare.js";
 import { configEditor } from "../what_if/config_editor.js";
-import { BASIC, example, REFUSED } from "../what_if/example.js";
+import { BASIC, example } from "../what_if/example.js";
 import { fitsPanel } from "../what_if/fits.js";
 import { machineChoice } from "../what_if/machine_choice.js";
 import { nextStep } from "../what_if/next_step.js";
-import { outcome } from "../what_if/outcome.js";
+import { holdersOf, outcome, policiesOf } from "../what_if/outcome.js";
 import { openDialog, shareDialog } from "../what_if/share.js";
-import { fileText, keepText, keptText, linkWord, readFile, readLink, scenarioStore, withoutStep, withStep } from "../what_if/store.js";
+import { fileText, keepText, linkWord, readFile, withoutStep, withStep } from "../what_if/store.js";
 import { timeline } from "../what_if/timeline.js";
 
 const NARROWEST = 320;
@@ -29,48 +31,32 @@ export default {
   async mount(root, context) {
     const messages = h("div", { class: "stack-small" });
     const address = location.hash;
-    const first = await beginning(context, messages);
+    const first = await beginning(context.params, left, messages);
     const view = build(root, context, messages, first.store, address);
     await view.start(first.opened);
     return view.end;
   },
 };
 
-/** What to begin with: what another view hands over or an address has, what was left here, or the example. What was
- * left is not lost: whatever is opened is a change of it, which can be undone. */
-async function beginning({ params }, messages) {
-  let opened = null;
-  try {
-    if (params.scenario) opened = handedOver(params.scenario, messages);
-    else if (params.s && params.s !== left?.word) opened = await readLink(params.s);
-    else if (!left) opened = keptText();
-  } catch (error) {
-    fill(messages, notice("no", `${error.message}.`, left ? "What you had here is as it was." : "The example is shown instead."));
-  }
-  if (left) return { store: left.store, opened };
-  return { store: opened ? scenarioStore(opened.scenario, opened.at) : scenarioStore(example(), REFUSED), opened: null };
-}
-
-/** A scenario of another view; what it leaves out is filled in, and what it has to say is said. */
-function handedOver({ remark = "", ...given }, messages) {
-  if (remark) fill(messages, notice("info", remark));
-  const scenario = { name: "", compare: null, ...given, node: configured(given.node) };
-  return { scenario, at: scenario.steps.length };
-}
-
-/** A machine alone gets a configuration that starts on every machine. */
-function configured(node) {
-  return node.served || node.config || node.files?.length ? node : { ...node, config: BASIC };
-}
-
 function build(root, { overview }, messages, store, address) {
   const picture = pictureView({ label: "The machine at this step" });
   const otherPicture = pictureView({ label: "The machine at this step, on the other side" });
-  const line = timeline({ onGo: go, onUndo: () => travel("undo"), onRedo: () => travel("redo"), onRemove: removeStep });
-  const next = nextStep({ onStep: (step, words) => change(words, (now, at) => [withStep(now, at, step), at + 1], ["Manifests"]) });
+  const line = timeline({
+    onGo: go,
+    onUndo: () => travel("undo"),
+    onRedo: () => travel("redo"),
+    onRemove: removeStep,
+  });
+  const next = nextStep({
+    onStep: (step, words) => change(words, (now, at) => [withStep(now, at, step), at + 1], ["Manifests"]),
+  });
   const fits = fitsPanel();
   const editor = configEditor({ onConfig: (config, words) => change(words, withNode({ config })) });
-  const compare = comparePanel({ overview, onCompare: (other, words) => change(words, (now, at) => [{ ...now, compare: other }, at]), onGo: go });
+  const compare = comparePanel({
+    overview,
+    onCompare: (other, words) => change(words, (now, at) => [{ ...now, compare: other }, at]),
+    onGo: go,
+  });
   const maps = h("div", { class: "what-maps" });
   const detail = h("div", { class: "stack" });
   const about = h("p", { class: "what-policies" });
@@ -81,21 +67,60 @@ function build(root, { overview }, messages, store, address) {
   let answer = /** @type {any} */ (null);
   let ended = false;
   let controller = new AbortController();
-  const edit = button("Edit the configuration", () => toggleEditor(), { small: true, "aria-expanded": "false" });
-  const editing = panel("Kubelet configuration", editor.element, { actions: [button("Suggest one for this machine", () => suggest(store.now.node, (config) => change("suggested configuration", withNode({ config }))), { small: true }), button("Close", () => toggleEditor(false), { small: true, kind: "quiet" })], class: "what-editing" });
+  const edit = button("Edit the configuration", () => toggleEditor(), {
+    small: true,
+    "aria-expanded": "false",
+  });
+  const editing = panel("Kubelet configuration", editor.element, {
+    actions: [
+      button(
+        "Suggest one for this machine",
+        () => suggest(store.now.node, (config) => change("suggested configuration", withNode({ config }))),
+        { small: true },
+      ),
+      button("Close", () => toggleEditor(false), { small: true, kind: "quiet" }),
+    ],
+    class: "what-editing",
+  });
   editing.hidden = true;
   const mapPanel = panel("Machine", [detail, maps], { class: "what-map" });
   const title = mapPanel.querySelector("h2");
 
-  fill(root,
-    viewHead("What if", "Pods come and go on a machine that nobody has to own. Every answer is simulated as the kubelet would give it.", button("Open…", open), button("Share…", () => shareDialog(store.now, store.at), { kind: "primary" })),
+  fill(
+    root,
+    viewHead(
+      "What if",
+      "Pods come and go on a machine that nobody has to own. Every answer is simulated as the kubelet would give it.",
+      button("Open…", open),
+      button("Share…", () => shareDialog(store.now, store.at), { kind: "primary" }),
+    ),
     messages,
-    h("div", { class: "stack" },
+    h(
+      "div",
+      { class: "stack" },
       panel("Time line", [line.element, wrong], { class: "what-time" }),
       editing,
-      (split = h("div", { class: "split what-split" },
-        h("div", { class: "stack" }, mapPanel, panel("Side by side", compare.element, { class: "what-beside" })),
-        h("div", { class: "stack" }, panel("Next step", next.element, { class: "what-next" }), panel("Node", h("div", { class: "stack-small" }, node, about, h("div", { class: "row" }, edit)), { class: "what-node" }), panel("How many more fit", fits.element, { class: "what-fit" }))))));
+      (split = h(
+        "div",
+        { class: "split what-split" },
+        h(
+          "div",
+          { class: "stack" },
+          mapPanel,
+          panel("Side by side", compare.element, { class: "what-beside" }),
+        ),
+        h(
+          "div",
+          { class: "stack" },
+          panel("Next step", next.element, { class: "what-next" }),
+          panel("Node", h("div", { class: "stack-small" }, node, about, h("div", { class: "row" }, edit)), {
+            class: "what-node",
+          }),
+          panel("How many more fit", fits.element, { class: "what-fit" }),
+        ),
+      )),
+    ),
+  );
   acceptDrops(root, dropped);
   addEventListener("keydown", keys);
   const observer = new ResizeObserver(() => widthChanged());
@@ -129,28 +154,44 @@ function build(root, { overview }, messages, store, address) {
    * @param {(now: any, at: number) => [any, number]} next the scenario then, and the step that is looked at
    * @param {string[]} [names] what the texts of its new steps are called
    */
-  const change = (words, next, names = []) => inTurn(async () => {
-    const first = store.at;
-    const [scenario, at] = next(store.now, first);
-    try {
-      answer = await ask(scenario, Math.max(0, Math.min(at, scenario.steps.length)));
-      store.change(scenario, at, words);
-      fill(wrong);
-      show();
-      announce(`${words}: ${answer.side.steps[store.at - 1]?.verdict ?? "done"}`);
-    } catch (error) {
-      if (isAbort(error)) return;
-      const [, step] = /^\$\.steps\[(\d+)\]\.add\.text/.exec(error.field) ?? [];
-      if (names[step - first]) error.file = names[step - first];
-      refuse(error, scenario, at, words);
-    }
-  });
+  const change = (words, next, names = []) =>
+    inTurn(async () => {
+      const first = store.at;
+      const [scenario, at] = next(store.now, first);
+      try {
+        answer = await ask(scenario, Math.max(0, Math.min(at, scenario.steps.length)));
+        store.change(scenario, at, words);
+        fill(wrong);
+        show();
+        announce(`${words}: ${answer.side.steps[store.at - 1]?.verdict ?? "done"}`);
+      } catch (error) {
+        if (isAbort(error)) return;
+        const [, step] = /^\$\.steps\[(\d+)\]\.add\.text/.exec(error.field) ?? [];
+        if (names[step - first]) error.file = names[step - first];
+        refuse(error, scenario, at, words);
+      }
+    });
 
   function refuse(error, scenario, at, words) {
     const suits = error.message.startsWith("the kubelet would not start") || error.field === "$.node.config";
-    const use = (config, what) => change(`${words}, ${what}`, () => [{ ...scenario, node: { ...scenario.node, config } }, at]);
-    const simple = scenario.node.config === BASIC ? null : button("Use a simple configuration", () => use(BASIC, "simple configuration"), { small: true });
-    const ways = suits ? h("div", { class: "row" }, button("Suggest a configuration", () => suggest(scenario.node, (config) => use(config, "suggested configuration")), { small: true }), simple) : null;
+    const use = (config, what) =>
+      change(`${words}, ${what}`, () => [{ ...scenario, node: { ...scenario.node, config } }, at]);
+    const simple =
+      scenario.node.config === BASIC
+        ? null
+        : button("Use a simple configuration", () => use(BASIC, "simple configuration"), { small: true });
+    const ways = suits
+      ? h(
+          "div",
+          { class: "row" },
+          button(
+            "Suggest a configuration",
+            () => suggest(scenario.node, (config) => use(config, "suggested configuration")),
+            { small: true },
+          ),
+          simple,
+        )
+      : null;
     fill(wrong, problemNotice(error), ways);
     wrong.scrollIntoView({ block: "nearest" });
     machine?.show(store.now.node, answer?.side);
@@ -186,19 +227,20 @@ function build(root, { overview }, messages, store, address) {
     }
   }
 
-  const travel = (way) => inTurn(async () => {
-    const entry = store.peek(way);
-    if (!entry) return;
-    try {
-      answer = await ask(entry.scenario, entry.at);
-      const words = store.go(way);
-      fill(wrong);
-      show();
-      announce(`${way === "undo" ? "undone" : "done again"}: ${words}`);
-    } catch (error) {
-      if (!isAbort(error)) fill(wrong, problemNotice(error));
-    }
-  });
+  const travel = (way) =>
+    inTurn(async () => {
+      const entry = store.peek(way);
+      if (!entry) return;
+      try {
+        answer = await ask(entry.scenario, entry.at);
+        const words = store.go(way);
+        fill(wrong);
+        show();
+        announce(`${way === "undo" ? "undone" : "done again"}: ${words}`);
+      } catch (error) {
+        if (!isAbort(error)) fill(wrong, problemNotice(error));
+      }
+    });
 
   const withNode = (part) => (now, at) => {
     const merged = { ...now.node, ...part };
@@ -217,16 +259,31 @@ function build(root, { overview }, messages, store, address) {
     const { side, compared } = answer;
     const marks = marksOf(compared);
     store.at = answer.at;
-    line.show({ steps: side.steps, chosen: store.at, marks, summary: side.summary || "no pods yet", undoWords: store.undoWords, redoWords: store.redoWords, total: store.now.steps.length });
+    line.show({
+      steps: side.steps,
+      chosen: store.at,
+      marks,
+      summary: side.summary || "no pods yet",
+      undoWords: store.undoWords,
+      redoWords: store.redoWords,
+      total: store.now.steps.length,
+    });
     title.textContent = store.at ? `After step ${store.at}` : "Before the first step";
     showMaps(side, compared?.side);
-    const words = (compared?.differences ?? []).filter((one) => one.step === store.at).flatMap((one) => one.words);
-    fill(detail, words.map((each) => notice("warn", `This step differs: on the other side it is ${each}.`)), compared?.side ? null : outcome(side.steps[store.at - 1], answer.columns, why), side.remarks.map((remark) => h("p", { class: "hint" }, remark)));
+    const words = (compared?.differences ?? [])
+      .filter((one) => one.step === store.at)
+      .flatMap((one) => one.words);
+    fill(
+      detail,
+      words.map((each) => notice("warn", `This step differs: on the other side it is ${each}.`)),
+      compared?.side ? null : outcome(side.steps[store.at - 1], answer.columns, why),
+      side.remarks.map((remark) => h("p", { class: "hint" }, remark)),
+    );
     next.update(side, store.now, store.at);
     fits.show(store.now.node, store.now.steps, store.at);
     machine.show(store.now.node, side);
     compare.show(store.now, compared, side.release);
-    fill(about, policies(side));
+    fill(about, policiesOf(side));
     if (!editing.hidden) editor.show(store.now.node.config ?? "", store.now.node);
     remember();
   }
@@ -237,7 +294,13 @@ function build(root, { overview }, messages, store, address) {
       const { node: given, steps } = store.now;
       // inside the dialog; the steps stand beside the map from 860 on
       const room = Math.min(1240, innerWidth - 32) - 36;
-      const question = { node: given, steps, at: store.at, pod, width: Math.max(NARROWEST, Math.floor(room > 860 ? (room * 7) / 12 - 36 : room - 28)) };
+      const question = {
+        node: given,
+        steps,
+        at: store.at,
+        pod,
+        width: Math.max(NARROWEST, Math.floor(room > 860 ? (room * 7) / 12 - 36 : room - 28)),
+      };
       const found = await post("scenario/why", question);
       if (ended) return;
       const onTry = (suggestion, signal) => post("scenario/why/try", { ...question, suggestion }, signal);
@@ -250,7 +313,7 @@ function build(root, { overview }, messages, store, address) {
   function showMaps(side, other) {
     picture.show(side.map);
     if (!other?.map) {
-      fill(maps, picture.element, holders(side.map));
+      fill(maps, picture.element, holdersOf(side.map));
       maps.classList.remove("what-maps-two");
       split.classList.remove("what-split-wide");
       return;
@@ -258,19 +321,20 @@ function build(root, { overview }, messages, store, address) {
     split.classList.add("what-split-wide");
     otherPicture.show(other.map);
     maps.classList.add("what-maps-two");
-    const half = (words, one, element, onWhy) => h("figure", { class: "what-side" }, h("figcaption", { class: "what-policies" }, h("strong", null, words), policies(one)), outcome(one.steps[store.at - 1], answer.columns, onWhy), element, holders(one.map));
-    fill(maps, half("This kubelet", side, picture.element, why), half("The other one", other, otherPicture.element));
-  }
-
-  /** Who the marks of a map stand for. */
-  function holders(map) {
-    if (!map.holders.length) return null;
-    return h("ul", { class: "what-holders", "aria-label": "Who holds what" }, map.holders.map((one) => h("li", null, holderMark(one), " ", h("span", null, one.name))));
-  }
-
-  /** How a kubelet decides, in a few words. */
-  function policies({ release, policies: [topology, ...others] }) {
-    return [badge("plain", `Kubernetes ${release}`), badge("info", topology), ...others.map((words) => badge("plain", words))].flatMap((one) => [one, " "]);
+    const half = (words, one, element, onWhy) =>
+      h(
+        "figure",
+        { class: "what-side" },
+        h("figcaption", { class: "what-policies" }, h("strong", null, words), policiesOf(one)),
+        outcome(one.steps[store.at - 1], answer.columns, onWhy),
+        element,
+        holdersOf(one.map),
+      );
+    fill(
+      maps,
+      half("This kubelet", side, picture.element, why),
+      half("The other one", other, otherPicture.element),
+    );
   }
 
   async function remember() {
@@ -288,7 +352,10 @@ function build(root, { overview }, messages, store, address) {
     editing.hidden = !open;
     edit.setAttribute("aria-expanded", String(open));
     if (!open) edit.focus();
-    if (open) editor.show(store.now.node.config ?? "", store.now.node).then(() => editing.scrollIntoView({ block: "start" }));
+    if (open)
+      editor
+        .show(store.now.node.config ?? "", store.now.node)
+        .then(() => editing.scrollIntoView({ block: "start" }));
   }
 
   let drawn = 0;
@@ -327,22 +394,42 @@ function build(root, { overview }, messages, store, address) {
   function take(files) {
     const names = (some) => some.map((file) => file.name).join(", ");
     const whole = files.find((file) => /"kind":\s*"Scenario"/.test(file.text ?? ""));
-    if (whole && files.length > 1) throw new Problem({ detail: `${whole.name} is a whole scenario`, advice: "drop it alone" });
+    if (whole && files.length > 1)
+      throw new Problem({ detail: `${whole.name} is a whole scenario`, advice: "drop it alone" });
     if (whole) return opening(readFile(whole.text));
-    const strange = files.find((file) => file.text === undefined || (file.text.trim() && !/\bkind\b/.test(file.text)));
-    if (strange) throw new Problem({ detail: `${strange.name} is neither a scenario, a kubelet configuration nor pods`, advice: "machines, bundles and state files are given under Node, “From files…”" });
+    const strange = files.find(
+      (file) => file.text === undefined || (file.text.trim() && !/\bkind\b/.test(file.text)),
+    );
+    if (strange)
+      throw new Problem({
+        detail: `${strange.name} is neither a scenario, a kubelet configuration nor pods`,
+        advice: "machines, bundles and state files are given under Node, “From files…”",
+      });
     const configs = files.filter(isConfig);
-    if (configs.length > 1) throw new Problem({ detail: `${names(configs)} are ${configs.length} kubelet configurations, and a node has one`, advice: "drop one of them; the other can be put beside it under “Compare with”" });
+    if (configs.length > 1)
+      throw new Problem({
+        detail: `${names(configs)} are ${configs.length} kubelet configurations, and a node has one`,
+        advice: "drop one of them; the other can be put beside it under “Compare with”",
+      });
     const pods = files.filter((file) => !configs.includes(file));
     const config = configs[0]?.text;
-    return change(names(files), (now, at) => {
-      const added = pods.reduce((before, file, number) => withStep(before, at + number, { add: { text: file.text } }), now);
-      return [config === undefined ? added : withNode({ config })(added, at)[0], at + pods.length];
-    }, pods.map((file) => file.name));
+    return change(
+      names(files),
+      (now, at) => {
+        const added = pods.reduce(
+          (before, file, number) => withStep(before, at + number, { add: { text: file.text } }),
+          now,
+        );
+        return [config === undefined ? added : withNode({ config })(added, at)[0], at + pods.length];
+      },
+      pods.map((file) => file.name),
+    );
   }
 
   function keys(event) {
-    const writing = event.target instanceof HTMLElement && event.target.matches('input:not([type="checkbox"]), textarea:not([data-given])');
+    const writing =
+      event.target instanceof HTMLElement &&
+      event.target.matches('input:not([type="checkbox"]), textarea:not([data-given])');
     if (writing || !(event.ctrlKey || event.metaKey)) return;
     const key = event.key.toLowerCase();
     if (key === "z" || key === "y") {
@@ -352,7 +439,9 @@ function build(root, { overview }, messages, store, address) {
   }
 
   return {
-    /** @param {import("../what_if/store.js").Opened | null} opened to go on with, where something was left here */
+    /**
+     * @param {import("../what_if/store.js").Opened | null} opened to go on with, where something was left here
+     */
     async start(opened) {
       machine = await machineChoice({ overview, onNode: (part, words) => change(words, withNode(part)) });
       fill(node, machine.element);
@@ -365,7 +454,15 @@ function build(root, { overview }, messages, store, address) {
         if (isAbort(error)) return;
         refuse(error, store.now, store.at, "open it");
         fill(detail, h("p", { class: "hint" }, "There is nothing to show as long as it cannot be played."));
-        add(wrong, [h("div", { class: "row" }, button("Show the example", () => change("the example", () => [example(), example().steps.length])))]);
+        add(wrong, [
+          h(
+            "div",
+            { class: "row" },
+            button("Show the example", () =>
+              change("the example", () => [example(), example().steps.length]),
+            ),
+          ),
+        ]);
       }
     },
     end() {

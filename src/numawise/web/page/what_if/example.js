@@ -1,4 +1,5 @@
-// What is shown at the first visit: a morning on an 8-GPU server, with a pod that is refused until another one ends.
+// What is shown at the first visit: a morning on an 8-GPU server, with a pod that is refused until another
+// one ends.
 
 const CONFIG = `# All four managers on: everything of a pod comes from one NUMA node, or it is refused.
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -27,7 +28,16 @@ evictionHard:
 `;
 
 /** A pod of one container that has all it asks for to itself. */
-export function podObject({ name, cpu, memory, gpus = 0, resource = "nvidia.com/gpu", namespace = "", containers = 1, hugepages = "" }) {
+export function podObject({
+  name,
+  cpu,
+  memory,
+  gpus = 0,
+  resource = "nvidia.com/gpu",
+  namespace = "",
+  containers = 1,
+  hugepages = "",
+}) {
   const limits = {};
   if (cpu) limits.cpu = String(cpu);
   if (memory) limits.memory = memory;
@@ -35,7 +45,12 @@ export function podObject({ name, cpu, memory, gpus = 0, resource = "nvidia.com/
   if (hugepages) limits[`hugepages-${hugepages.split("=")[0]}`] = hugepages.split("=")[1] ?? "";
   const names = Array.from({ length: containers }, (_, at) => (containers > 1 ? `main-${at}` : "main"));
   const metadata = namespace ? { name, namespace } : { name };
-  return { apiVersion: "v1", kind: "Pod", metadata, spec: { containers: names.map((each) => ({ name: each, resources: { limits } })) } };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata,
+    spec: { containers: names.map((each) => ({ name: each, resources: { limits } })) },
+  };
 }
 
 const add = (pod) => ({ add: { pod: podObject(pod) } });

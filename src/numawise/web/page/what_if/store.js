@@ -1,4 +1,5 @@
-// A scenario and its history: what was changed can be undone, whatever it was. An address or a file carries all of it.
+// A scenario and its history: what was changed can be undone, whatever it was. An address or a file carries
+// all of it.
 import { Problem } from "../core/api.js";
 
 /**
@@ -30,11 +31,21 @@ export function scenarioStore(first, looked = first.steps.length) {
   let now = first;
   let at = looked;
   const store = {
-    get now() { return now; },
-    get at() { return at; },
-    set at(step) { at = Math.max(0, Math.min(step, now.steps.length)); },
-    get undoWords() { return past.at(-1)?.words ?? ""; },
-    get redoWords() { return future.at(-1)?.words ?? ""; },
+    get now() {
+      return now;
+    },
+    get at() {
+      return at;
+    },
+    set at(step) {
+      at = Math.max(0, Math.min(step, now.steps.length));
+    },
+    get undoWords() {
+      return past.at(-1)?.words ?? "";
+    },
+    get redoWords() {
+      return future.at(-1)?.words ?? "";
+    },
     /** Go on with another scenario; `words` say what was done. */
     change(next, step, words) {
       past = [...past.slice(1 - MOST_UNDONE), { scenario: now, at, words }];
@@ -107,22 +118,42 @@ function checked(value) {
     throw said("this is not a scenario: it has no node and steps");
   }
   if ((value.kind ?? KIND) !== KIND) throw said(`this is not a scenario, but of kind ${short(value.kind)}`);
-  if ((value.apiVersion ?? VERSION) !== VERSION) throw said(`the scenario is of version ${short(value.apiVersion)}, and this page reads ${VERSION}: open it with the numawise that made it, or a newer one`);
-  const strange = [...unknown(value, TOP), ...unknown(value.node, NODE, "node."), ...(isObject(value.compare) ? unknown(value.compare, OTHER, "compare.") : [])];
-  if (strange.length) throw said(`the scenario has what is not known here: ${strange.map(short).join(", ")}; it may be of a newer numawise`);
-  if (value.steps.length > MOST_STEPS) throw said(`the scenario has ${value.steps.length} steps; at most ${MOST_STEPS} are played`);
+  if ((value.apiVersion ?? VERSION) !== VERSION)
+    throw said(
+      `the scenario is of version ${short(value.apiVersion)}, and this page reads ${VERSION}: open it with the numawise that made it, or a newer one`,
+    );
+  const strange = [
+    ...unknown(value, TOP),
+    ...unknown(value.node, NODE, "node."),
+    ...(isObject(value.compare) ? unknown(value.compare, OTHER, "compare.") : []),
+  ];
+  if (strange.length)
+    throw said(
+      `the scenario has what is not known here: ${strange.map(short).join(", ")}; it may be of a newer numawise`,
+    );
+  if (value.steps.length > MOST_STEPS)
+    throw said(`the scenario has ${value.steps.length} steps; at most ${MOST_STEPS} are played`);
   const { served, machine, config, release, files } = value.node;
   const node = {};
   if (served === true) node.served = true;
-  for (const [name, text] of Object.entries({ machine, config, release })) if (typeof text === "string") node[name] = text;
+  for (const [name, text] of Object.entries({ machine, config, release }))
+    if (typeof text === "string") node[name] = text;
   if (Array.isArray(files)) node.files = files;
   const other = isObject(value.compare) ? value.compare : null;
   const compare = other && { config: String(other.config ?? ""), release: String(other.release ?? "") };
-  const scenario = { name: typeof value.name === "string" ? value.name.slice(0, 100) : "", node, steps: value.steps, compare };
+  const scenario = {
+    name: typeof value.name === "string" ? value.name.slice(0, 100) : "",
+    node,
+    steps: value.steps,
+    compare,
+  };
   return { scenario, at: Number.isInteger(value.at) ? value.at : value.steps.length };
 }
 
-const unknown = (value, names, before = "") => Object.keys(value).filter((name) => !names.includes(name)).map((name) => before + name);
+const unknown = (value, names, before = "") =>
+  Object.keys(value)
+    .filter((name) => !names.includes(name))
+    .map((name) => before + name);
 const short = (value) => String(value).slice(0, 60);
 
 /** The scenario as a word for an address: deflated, in base64 of addresses. "" where it would be too long. */
@@ -130,7 +161,8 @@ export async function linkWord(scenario, at) {
   const text = JSON.stringify(written(scenario, at));
   const bytes = await through(new Blob([text]).stream(), new CompressionStream("deflate-raw"));
   let binary = "";
-  for (let start = 0; start < bytes.length; start += 0x8000) binary += String.fromCharCode(...bytes.subarray(start, start + 0x8000));
+  for (let start = 0; start < bytes.length; start += 0x8000)
+    binary += String.fromCharCode(...bytes.subarray(start, start + 0x8000));
   const word = btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
   return word.length > LONGEST_LINK ? "" : word;
 }
@@ -142,9 +174,13 @@ export async function readLink(word) {
   try {
     const binary = atob(word.replaceAll("-", "+").replaceAll("_", "/"));
     const bytes = Uint8Array.from(binary, (char) => char.charCodeAt(0));
-    text = new TextDecoder("utf-8", { fatal: true }).decode(await through(new Blob([bytes]).stream(), new DecompressionStream("deflate-raw")));
+    text = new TextDecoder("utf-8", { fatal: true }).decode(
+      await through(new Blob([bytes]).stream(), new DecompressionStream("deflate-raw")),
+    );
   } catch (problem) {
-    throw problem instanceof Problem ? problem : said("the link is damaged: it was cut off or changed on its way");
+    throw problem instanceof Problem
+      ? problem
+      : said("the link is damaged: it was cut off or changed on its way");
   }
   return readFile(text);
 }
@@ -153,7 +189,10 @@ export async function readLink(word) {
 
 const PLACE = "numawise-scenario";
 
-/** Keep a scenario for when the page is loaded again; "" forgets it. A browser that keeps nothing keeps nothing. */
+/**
+ * Keep a scenario for when the page is loaded again; "" forgets it. A browser that keeps nothing keeps
+ * nothing.
+ */
 export function keepText(text) {
   try {
     if (text) sessionStorage.setItem(PLACE, text);

@@ -3,8 +3,20 @@ import { fill, h } from "../core/dom.js";
 import { allow, button } from "../core/ui.js";
 
 export const KINDS = {
-  admitted: "yes", done: "plain", rejected: "no", crashed: "no", lost: "no", "does not start": "no", preempted: "warn",
-  "not known": "warn", removed: "plain", started: "yes", resized: "yes", deferred: "warn", infeasible: "no", refused: "no",
+  admitted: "yes",
+  done: "plain",
+  rejected: "no",
+  crashed: "no",
+  lost: "no",
+  "does not start": "no",
+  preempted: "warn",
+  "not known": "warn",
+  removed: "plain",
+  started: "yes",
+  resized: "yes",
+  deferred: "warn",
+  infeasible: "no",
+  refused: "no",
 };
 const MARKS = { yes: "✓", no: "✕", warn: "!", plain: "·" };
 
@@ -19,7 +31,13 @@ export function timeline({ onGo, onUndo, onRedo, onRemove }) {
   const next = button("Forward", () => onGo(at + 1), { small: true, "aria-label": "One step forward" });
   const drop = button("Delete step", () => onRemove(at), { small: true, kind: "quiet" });
   const summary = h("p", { class: "what-summary", role: "status" });
-  const bar = h("div", { class: "row what-bar" }, h("div", { class: "row", role: "group", "aria-label": "History" }, undo, redo), h("div", { class: "row", role: "group", "aria-label": "Steps" }, before, next, drop), summary);
+  const bar = h(
+    "div",
+    { class: "row what-bar" },
+    h("div", { class: "row", role: "group", "aria-label": "History" }, undo, redo),
+    h("div", { class: "row", role: "group", "aria-label": "Steps" }, before, next, drop),
+    summary,
+  );
   const element = h("div", { class: "stack-small" }, bar, list);
   let at = 0;
   let count = 0;
@@ -33,19 +51,46 @@ export function timeline({ onGo, onUndo, onRedo, onRemove }) {
     onGo(end ?? at + step, true);
   }
 
-  /** @param {{steps: any[], chosen: number, marks: Map<number, string>, summary: string, undoWords: string, redoWords: string, total: number}} state */
+  /**
+   * @param {{steps: any[], chosen: number, marks: Map<number, string>, summary: string, undoWords: string, redoWords: string, total: number}} state
+   */
   function show({ steps, chosen, marks, summary: words, undoWords, redoWords, total }) {
     at = chosen;
     count = steps.length;
     const place = (number, verdict, title, time, more) => {
       const kind = KINDS[verdict] ?? "plain";
       const here = number === at;
-      return h("li", null, h("button", {
-        type: "button", class: `what-step what-step-${kind}`, "aria-current": here ? "step" : null, tabindex: here ? "0" : "-1",
-        onclick: () => onGo(number),
-      }, h("span", { class: "what-step-number" }, number ? `${number}` : "", number && time ? ` · ${time}` : ""), h("span", { class: "what-step-title", title }, title), h("span", { class: "what-step-verdict" }, number ? `${MARKS[kind]} ${verdict}` : "as given"), more && h("span", { class: "what-step-more" }, more)));
+      return h(
+        "li",
+        null,
+        h(
+          "button",
+          {
+            type: "button",
+            class: `what-step what-step-${kind}`,
+            "aria-current": here ? "step" : null,
+            tabindex: here ? "0" : "-1",
+            onclick: () => onGo(number),
+          },
+          h(
+            "span",
+            { class: "what-step-number" },
+            number ? `${number}` : "",
+            number && time ? ` · ${time}` : "",
+          ),
+          h("span", { class: "what-step-title", title }, title),
+          h("span", { class: "what-step-verdict" }, number ? `${MARKS[kind]} ${verdict}` : "as given"),
+          more && h("span", { class: "what-step-more" }, more),
+        ),
+      );
     };
-    fill(list, place(0, "", "Start", "", ""), steps.map((step) => place(step.number, step.verdict, step.title, step.at, marks.get(step.number) ?? "")));
+    fill(
+      list,
+      place(0, "", "Start", "", ""),
+      steps.map((step) =>
+        place(step.number, step.verdict, step.title, step.at, marks.get(step.number) ?? ""),
+      ),
+    );
     allow(undo, undoWords);
     allow(redo, redoWords);
     undo.title = undoWords ? `Undo: ${undoWords} (Ctrl+Z)` : "";
