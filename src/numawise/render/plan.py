@@ -10,7 +10,7 @@ from numawise.codec.output import annotated_yaml, comment_lines, manifest_yaml
 from numawise.machine.hardware import Hardware
 from numawise.quantity import Quantity
 from numawise.render.picture.layout import summary
-from numawise.render.words import clean
+from numawise.render.words import clean, counted
 from numawise.results.alignment import Alignment, ResourceAlignment
 from numawise.results.plain import API_VERSION, plain
 from numawise.results.plan import (
@@ -64,7 +64,7 @@ def _header(plan: KubeletPlan, hardware: Hardware) -> Iterator[str]:
 
 
 def _room(cpus: int, memory: int, devices: tuple[tuple[str, int], ...]) -> str:
-    parts = [f"{cpus} CPUs", str(Quantity.of(memory // MEBI * MEBI))]
+    parts = [counted(cpus, "CPU"), str(Quantity.of(memory // MEBI * MEBI))]
     parts += [f"{count} {resource}" for resource, count in devices]
     return ", ".join(parts)
 

@@ -40,6 +40,7 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
+from numawise.render.words import counted
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import Role
 from numawise.results.plan import (
@@ -397,7 +398,9 @@ def try_out(node: SimulatedNode, version: Version) -> PlanTrial:
     steps: list[Step] = []
     decision = trial.admit(defaulted(raw), steps.append)
     seconds = max((step.seconds for step in steps if isinstance(step, TooManyCombinations)), default=0.0)
-    asked = f"{cpus} CPUs and {Quantity.of(memory)}" + "".join(f", 1 {name}" for name, _ in best.devices)
+    asked = f"{counted(cpus, 'CPU')} and {Quantity.of(memory)}" + "".join(
+        f", 1 {name}" for name, _ in best.devices
+    )
     if not isinstance(decision, Admitted):
         return PlanTrial(f"a pod with {asked} is refused: {getattr(decision, 'message', '')}", seconds)
     own = trial.state.cpu.assignments.get("trial", {}).get("main", 0)

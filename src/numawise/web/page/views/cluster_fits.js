@@ -113,7 +113,7 @@ export function fitsView({ which, onShow }) {
           "td",
           null,
           shape.total
-            ? [shape.where, " "]
+            ? shape.where.split(/(?<=, )/).map((words) => h("span", { class: "fit-node" }, words))
             : [
                 shape.sentence,
                 h(
