@@ -70,6 +70,18 @@ def test_of_two_suggestions_the_later_one_is_shown(home: str, page_at: PageAt) -
     expect(tries.nth(0)).to_have_attribute("aria-pressed", "false")
 
 
+def test_a_window_that_changes_leads_nobody_back_to_another_step(home: str, page_at: PageAt) -> None:
+    page = page_at(home).open("what-if")
+    expect(page.locator(".what-map h2")).to_have_text("After step 3")
+    steps = page.locator(".what-step")
+    late = held_back(page, "scenario", steps.nth(2).click)
+    steps.nth(5).click()
+    page.set_viewport_size({"width": 700, "height": 800})
+    page.evaluate(TWO_FRAMES)
+    answered(page, late)
+    expect(page.locator(".what-map h2")).to_have_text("After step 5")
+
+
 def test_nodes_are_those_of_the_newest_labels(home: str, page_at: PageAt) -> None:
     page = page_at(home).open("cluster")
     expect(page.get_by_role("tab", name="Nodes (26)")).to_be_visible()

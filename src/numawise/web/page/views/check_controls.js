@@ -1,7 +1,7 @@
 // What is checked, and by what: files that are dropped or pasted, the release, the machine.
-import { get } from "../core/api.js";
-import { fill, h } from "../core/dom.js";
+import { h } from "../core/dom.js";
 import { dropZone } from "../core/files.js";
+import { machineNames } from "../core/machine_names.js";
 import { button, dialog, field, panel, select } from "../core/ui.js";
 import { EXAMPLE } from "./check_example.js";
 
@@ -18,19 +18,9 @@ export function controlPanel(state, context, { check, change }) {
     state.chosen = before.length;
     change(named([...before, ...files]));
   }
-  const list = h("datalist", { id: "check-machines" });
-  get("machines").then(
-    (all) =>
-      fill(
-        list,
-        all.machines.map((one) => h("option", { value: one.name }, one.summary ?? "")),
-      ),
-    () => {},
-  );
   const machine = h("input", {
     type: "text",
     value: state.machine,
-    list: list.id,
     autocomplete: "off",
     onchange: () => ((state.machine = machine.value.trim()), sync(), check()),
   });
@@ -85,7 +75,7 @@ export function controlPanel(state, context, { check, change }) {
       "div",
       { class: "check-given" },
       h("div", { class: "stack-small" }, zone),
-      h("div", { class: "stack-small" }, fields, list, more),
+      h("div", { class: "stack-small" }, fields, machineNames(machine), more),
     ),
   );
 }

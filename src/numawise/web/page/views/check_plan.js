@@ -1,7 +1,8 @@
 // A configuration suggested for a node, with its reasons, as a file, and the steps from the present one.
-import { get, newest, post } from "../core/api.js";
+import { newest, post } from "../core/api.js";
 import { announce, fill, h } from "../core/dom.js";
 import { download, dropZone, given } from "../core/files.js";
+import { machineNames } from "../core/machine_names.js";
 import { busy, button, checkbox, copyButton, field, notice, panel, select, table } from "../core/ui.js";
 
 const GOALS = [
@@ -29,15 +30,6 @@ export function planPanel(context, onCheck) {
   const problem = h("div"),
     asking = newest();
   const answer = h("div", { class: "stack" });
-  const list = h("datalist", { id: "plan-machines" });
-  get("machines").then(
-    (all) =>
-      fill(
-        list,
-        all.machines.map((one) => h("option", { value: one.name }, one.summary ?? "")),
-      ),
-    () => {},
-  );
 
   const text = (key, attributes = {}) => {
     const input = h("input", {
@@ -50,7 +42,6 @@ export function planPanel(context, onCheck) {
     return input;
   };
   const machine = text("machine", {
-    list: list.id,
     placeholder: context.overview.node ? "the node that is served" : "",
   });
   const old = h("p", { class: "hint" });
@@ -95,7 +86,7 @@ export function planPanel(context, onCheck) {
     checkbox("Use options that are alpha in the release", asked.alpha, (value) => (asked.alpha = value)),
     zone,
     old,
-    list,
+    machineNames(machine),
     h(
       "div",
       { class: "row" },

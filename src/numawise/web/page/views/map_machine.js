@@ -1,15 +1,13 @@
 // The form that asks for another machine on the map: by name, in words, or by files.
-import { get } from "../core/api.js";
-import { fill, h } from "../core/dom.js";
+import { h } from "../core/dom.js";
 import { dropZone, given } from "../core/files.js";
+import { machineNames } from "../core/machine_names.js";
 import { field } from "../core/ui.js";
 
 /** Which machine: by name, words or files. */
 export function machineChooser(first, choose) {
-  const list = h("datalist", { id: "machines" });
   const input = h("input", {
     type: "text",
-    list: "machines",
     value: first,
     placeholder: "dgx-h100, or 2s 4n 64c 8gpu",
   });
@@ -25,7 +23,7 @@ export function machineChooser(first, choose) {
       },
     },
     field("Name or words", input, "A name of the catalogue, or a description of a machine"),
-    list,
+    machineNames(input),
     h(
       "div",
       { class: "row row-end" },
@@ -43,20 +41,7 @@ export function machineChooser(first, choose) {
   const close = () => ((shown.open = false), shown.querySelector("summary").focus());
   const shown = h(
     "details",
-    {
-      class: "map-other",
-      ontoggle: async () => {
-        if (!shown.open || list.firstChild) return;
-        try {
-          fill(
-            list,
-            (await get("machines")).machines.map((one) => h("option", { value: one.name }, one.summary)),
-          );
-        } catch {
-          // the list only helps; names can be typed without it
-        }
-      },
-    },
+    { class: "map-other" },
     h("summary", { class: "button" }, "Another machine…"),
     h("div", { class: "map-other-box panel" }, h("div", { class: "panel-body" }, form)),
   );

@@ -213,7 +213,7 @@ function build(root, { overview }, messages, store, address) {
     return inTurn(() => mine === latest && look(at, focus));
   }
 
-  async function look(at, focus) {
+  async function look(at, focus = false) {
     const wanted = Math.max(0, Math.min(at, store.now.steps.length));
     try {
       answer = await ask(store.now, wanted);
@@ -359,11 +359,12 @@ function build(root, { overview }, messages, store, address) {
   }
 
   let drawn = 0;
+  const isOff = () => answer.side.map && Math.abs(answer.side.map.width - width()) > 60;
   function widthChanged() {
     const now = width();
     if (!answer || Math.abs(now - drawn) < 60) return;
     drawn = now;
-    if (answer.side.map && Math.abs(answer.side.map.width - now) > 60) go(store.at);
+    inTurn(() => isOff() && look(store.at)); // whoever goes to another step meanwhile gets there
   }
 
   // --- opening --------------------------------------------------------------------------------------
