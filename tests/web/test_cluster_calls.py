@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -97,6 +98,18 @@ def test_a_node_is_handed_to_other_calls(page: Page) -> None:
     assert refused["name"] in handed["pod"]
     (file,) = handed["files"]
     assert json.loads(file["text"])["kind"] == "NodeResourceTopology"
+    asked = {
+        "node": {"files": handed["files"]},
+        "files": [{"name": "pod.yaml", "text": handed["pod"]}],
+        "pod": f"{refused['namespace']}/{refused['name']}",
+    }
+    why = page.post("why", asked).data
+    called = {
+        f"{one['namespace']}/{one['name']}"
+        for one in page.get(f"cluster/nodes/{refused['node']}").data["pods"]
+    }
+    (awaited,) = re.findall(r"Wait until pod (\S+) ", json.dumps(why["explanation"]["suggestions"]))
+    assert awaited in called
     problem = page.get("cluster/nodes/edge-01/files").problem
     assert (problem["status"], "is not published" in problem["detail"]) == (409, True)
     assert page.get("cluster/nodes/training-01/files?pod=none").problem["field"] == "pod"

@@ -7,20 +7,30 @@ Rules kept here:
    does not read it again.
 2. Both or none: an object with neither is not ours, one with half of it is broken.
 3. What can be read decides exactly as the node that it came from; what cannot is an error, never a guess.
+4. ``numawise.dev/names`` may stand beside them and say what pods are called; no decision depends on it.
 """
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from numawise.codec.published.envelope import broken, hash_of, sealed, unsealed
+import msgspec
+
+from numawise.codec.published.envelope import broken, hash_of, misread, sealed, unsealed
 from numawise.codec.published.node_part import decode_node, encode_node, machine_of
 from numawise.codec.published.state_part import encode_state
 from numawise.codec.published.state_reading import decode_state, description_of, state_of
+from numawise.engine.state import NodeState
 from numawise.machine.model import Machine
+from numawise.request.model import PodRequest
 from numawise.results.publication import Publication
+from numawise.values import replace
 
 NODE_ATTRIBUTE, STATE_ATTRIBUTE = "numawise.dev/node", "numawise.dev/state"
+NAMES_ATTRIBUTE = "numawise.dev/names"
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+Names = dict[str, tuple[Name, Name]]
+"""Uid → namespace and name."""
 MOST_KNOWN = 8192
 """How many machines a reader remembers."""
 
@@ -28,10 +38,13 @@ MOST_KNOWN = 8192
 def attributes_of(publication: Publication) -> dict[str, str]:
     """The attributes that say all of it."""
     machine = encode_node(publication.kubelet, publication.machine, publication.config)
-    return {
+    attributes = {
         NODE_ATTRIBUTE: sealed(machine),
         STATE_ATTRIBUTE: sealed(encode_state(publication, hash_of(machine))),
     }
+    if publication.names:
+        attributes[NAMES_ATTRIBUTE] = sealed(msgspec.json.encode(publication.names))
+    return attributes
 
 
 def publication_from(attributes: Mapping[str, str]) -> Publication | None:
@@ -46,15 +59,40 @@ def publication_from(attributes: Mapping[str, str]) -> Publication | None:
     part = decode_state(STATE_ATTRIBUTE, unsealed(STATE_ATTRIBUTE, state)[0])
     if part.machine != digits:
         raise broken(STATE_ATTRIBUTE, f"belongs to machine {part.machine[:40]}, and beside it is {digits}")
+    names = _names(attributes.get(NAMES_ATTRIBUTE, ""))
     return Publication(
         node=part.node,
         kubelet=kubelet,
         machine=machine,
         config=config,
         description=description_of(part),
-        state=state_of(STATE_ATTRIBUTE, part, machine),
+        state=_named(state_of(STATE_ATTRIBUTE, part, machine), names),
         missing=tuple(part.missing),
+        names=names,
     )
+
+
+def _names(text: str) -> Names:
+    if not text:
+        return {}
+    try:
+        return msgspec.json.decode(unsealed(NAMES_ATTRIBUTE, text)[0], type=Names)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        raise misread(NAMES_ATTRIBUTE, "names of pods", problem) from None
+
+
+def _named(state: NodeState, names: Names) -> NodeState:
+    """The state with pods that have their names (rule 4)."""
+    if not names:
+        return state
+
+    def named(uid: str, pod: PodRequest) -> PodRequest:
+        namespace, name = names.get(uid, (pod.namespace, pod.name))
+        return replace(pod, namespace=namespace, name=name)
+
+    active = {uid: pod and named(uid, pod) for uid, pod in state.active.items()}
+    desired = {uid: named(uid, pod) for uid, pod in state.resizes.desired.items()}
+    return replace(state, active=active, resizes=replace(state.resizes, desired=desired))
 
 
 @lru_cache(maxsize=MOST_KNOWN)

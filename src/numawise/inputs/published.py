@@ -7,7 +7,8 @@ Rules kept here:
    is read as any exporter's.
 2. What is named beside the object takes the place of its part, as beside a bundle: another configuration,
    another release, other state files.  Where nothing is, the node decides as the one that published it.
-3. Names of pods are not published; a pod is called by the beginning of its uid.
+3. Agents publish no names of pods; where an object does not tell them, a pod is called by the beginning of
+   its uid.
 """
 
 from pathlib import Path
@@ -125,6 +126,7 @@ def _raw(pod: PodRequest) -> RawPod:
     return RawPod(
         uid=pod.uid,
         name=pod.name,
+        namespace=pod.namespace,
         containers=containers,
         requests=pod.requests,
         limits=pod.limits,

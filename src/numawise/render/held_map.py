@@ -168,7 +168,8 @@ def _pod(state: NodeState, uid: str, name: str, owner: str) -> MapHolder:
     }
     lines = [f"of {owner}"] if owner and owner != name else []
     if uid in state.departed:
-        lines.append("gone; what it had is not collected yet")
+        name += " (gone)"
+        lines.append("what it had is not collected yet")
     if state.cpu.pods.get(uid):
         lines.append(f"whole pod: CPUs {format_ids(state.cpu.pods[uid])}")
     for container in dict.fromkeys((*own, *blocks, *devices)):

@@ -25,3 +25,5 @@ class Publication:
     state: NodeState = field(default_factory=NodeState)
     missing: tuple[str, ...] = ()
     """What could not be learnt of the node, in sentences; empty: everything is known."""
+    names: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Uid → namespace and name of live pods, where they are told; agents do not."""

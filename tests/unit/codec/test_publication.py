@@ -8,11 +8,20 @@ from typing import Any
 
 import pytest
 
-from numawise.codec.publication import NODE_ATTRIBUTE, STATE_ATTRIBUTE, attributes_of, publication_from
+from numawise.codec.publication import (
+    NAMES_ATTRIBUTE,
+    NODE_ATTRIBUTE,
+    STATE_ATTRIBUTE,
+    attributes_of,
+    publication_from,
+)
 from numawise.codec.published.envelope import LARGEST_JSON, LARGEST_TEXT, hash_of, sealed, unsealed
 from numawise.codec.published.node_part import runs
+from numawise.engine.admit import Admitted
 from numawise.errors import InputError
-from numawise.node.publication import publication_of
+from numawise.node.publication import publication_of, published_node
+from numawise.values import replace
+from tests.unit.build import pod
 from tests.unit.published import GPU, busy_nodes
 
 Attributes = dict[str, str]
@@ -48,6 +57,43 @@ def refused(attributes: Attributes) -> str:
 
 def test_an_object_without_them_is_not_ours() -> None:
     assert publication_from({"topologyManagerPolicy": "restricted"}) is None
+
+
+def test_names_are_told_where_they_are_given(good: Attributes) -> None:
+    node = next(busy_nodes())
+    uid, *others = [uid for uid, pod in node.state.active.items() if pod is not None]
+    plain = publication_of(node, "n1")
+    assert set(attributes_of(plain)) == {NODE_ATTRIBUTE, STATE_ATTRIBUTE}
+    told = attributes_of(replace(plain, names={uid: ("lab", "train-0"), "gone": ("lab", "x")}))
+    assert told.pop(NAMES_ATTRIBUTE)
+    assert told == good
+    named = publication_from(told | {NAMES_ATTRIBUTE: sealed(json.dumps({uid: ["lab", "train-0"]}).encode())})
+    unnamed = publication_from(good)
+    assert named is not None
+    assert unnamed is not None
+    pods = named.state.active
+    assert [(pod.namespace, pod.name) for pod in [pods[uid]] if pod] == [("lab", "train-0")]
+    assert [pods[one] for one in others] == [unnamed.state.active[one] for one in others]
+    asked = pod("next", "a cpu=1 memory=1Gi")
+    states = []
+    for one in (named, unnamed):
+        decision = published_node(one).ask(asked)
+        assert isinstance(decision, Admitted)
+        states.append(replace(decision.state, active={}))
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("names", [
+    pytest.param([],                         id="a list"),
+    pytest.param({"u": "name"},              id="no namespace"),
+    pytest.param({"u": ["a", "b", "c"]},     id="three"),
+    pytest.param({"u": ["a", "b" * 300]},    id="a long name"),
+    pytest.param({"u": ["", "b"]},           id="an empty one"),
+])  # fmt: skip
+def test_names_of_another_form_are_refused(good: Attributes, names: object) -> None:
+    text = sealed(json.dumps(names).encode())
+    assert "is not names of pods" in refused(good | {NAMES_ATTRIBUTE: text})
+    assert "damaged" in refused(good | {NAMES_ATTRIBUTE: text.replace(text.split(":")[1], "0" * 16)})
 
 
 def test_one_alone_is_broken(good: Attributes) -> None:

@@ -106,7 +106,10 @@ def test_a_node_with_what_is_reserved() -> None:
     assert (a.name, a.mark, str(a.cpus), a.devices) == ("a", "A", "2,6", ("GPU1", "lost"))
     assert [(part.numa, part.text) for part in a.memory] == [(0, "2 GiB"), (1, "2 GiB")]
     assert a.lines == ("of Job j", "main: CPUs 2,6, 4Gi on NUMA 0-1, GPU1 lost")
-    assert b.lines == ("gone; what it had is not collected yet", "runs in the shared pool")
+    assert (b.name, b.lines) == (
+        "x/b (gone)",
+        ("what it had is not collected yet", "runs in the shared pool"),
+    )
     assert (system.kind, system.mark, str(system.cpus)) == ("system", "r", "0")
     assert str(form.free) == "1,3-5,7"
     assert groups(form)["cpu-0"].get("class") == "core hold-2 part system"

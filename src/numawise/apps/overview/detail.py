@@ -43,14 +43,15 @@ def node_detail(cluster: SourceCluster, board: ClusterBoard, name: str, width: i
 
 
 def node_files(cluster: SourceCluster, name: str, pod: str = "") -> NodeFilesForm:
-    """A node as its agent would publish it now, and the manifest of a pod with that uid."""
+    """A node as its agent would publish it now, with names; and the manifest of a pod with that uid."""
     with cluster.lock:
-        known_node(cluster, name)
+        view = known_node(cluster, name)
         situation = cluster.view.situation(name, cluster.clock())
+        names = {uid: (one.namespace, one.name) for uid, one in view.pods.items()}
     if situation is None:
         advice = "run numawise agent on it, or choose another node"
         raise ClusterError(f"the state of node {quoted(name)} is not published", advice)
-    value = topology_object(publication_of(situation.member.node, name))
+    value = topology_object(replace(publication_of(situation.member.node, name), names=names))
     manifest = to_yaml(_manifest(_object(cluster, pod))) if pod else ""
     return NodeFilesForm(name, (NodeFile(f"{name}.json", json.dumps(value)),), manifest)
 

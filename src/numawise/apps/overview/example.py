@@ -11,6 +11,7 @@ Rules kept here:
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from numawise.codec.pod import pod_from
 from numawise.codec.publication import NODE_ATTRIBUTE, STATE_ATTRIBUTE
@@ -201,7 +202,7 @@ class _Making:
             "metadata": {
                 "name": name,
                 "namespace": "research" if job else "production",
-                "uid": f"00000000-0000-4000-8000-{self.serial:012}",
+                "uid": str(uuid5(NAMESPACE_OID, f"{name} {self.serial}")),
                 "resourceVersion": str(1000 + self.serial),
                 "creationTimestamp": made,
                 "ownerReferences": [reference],

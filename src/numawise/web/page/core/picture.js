@@ -12,6 +12,8 @@ import { button } from "./ui.js";
 const LEAST = 0.25,
   MOST = 6,
   STEP = 1.25;
+/** So many holders are named below a map; its parts name all of them. */
+const MOST_NAMED = 24;
 /** Kinds of parts that have no parts inside. */
 export const LEAVES = new Set(["core", "gpu", "nic", "nvme", "storage", "accelerator"]);
 const KEYS =
@@ -378,5 +380,18 @@ export function holderMark(one) {
     "span",
     { class: `holder-mark ${one.kind === "system" ? "holder-system" : `holder-${one.colour}`}` },
     one.mark,
+  );
+}
+
+/** Who the marks of a map stand for. @param {{holders: any[]}} map */
+export function holdersOf({ holders }) {
+  const named = holders.filter((one) => one.mark);
+  if (!named.length) return null;
+  const more = named.length - MOST_NAMED;
+  return h(
+    "ul",
+    { class: "holders", "aria-label": "Who holds what" },
+    named.slice(0, MOST_NAMED).map((one) => h("li", null, holderMark(one), h("span", null, one.name))),
+    more > 0 && h("li", null, `and ${more} more`),
   );
 }

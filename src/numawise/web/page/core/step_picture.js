@@ -1,8 +1,6 @@
 // The map beside the steps of a decision: what a step is about is marked on it, and said below it.
 import { fill, h } from "./dom.js";
-import { holderMark, numbers, pictureView } from "./picture.js";
-
-const MOST_NAMED = 12;
+import { holdersOf, numbers, pictureView } from "./picture.js";
 
 /** @typedef {{kind: string, title: string, text: string, container: string, ok: boolean | null, round: number | null, narrowing: number | null, numa: number[], cpus: string, before: string, wanted?: number, devices: {resource: string, id: string, numa: number[]}[], rule?: string}} Step */
 
@@ -15,20 +13,13 @@ export function stepPicture(label) {
   const view = pictureView({ label });
   const place = h("div", { class: "step-map" }, view.element);
   const legend = h("figcaption", { class: "step-legend" });
-  const holders = h("div", { class: "step-legend", "aria-label": "Who holds what", role: "group" });
+  const holders = h("div");
   const element = h("figure", { class: "step-picture" }, place, legend, holders);
   let shown = null;
   function show(map) {
     if (map === shown) return;
     view.show((shown = map));
-    const named = map.holders.filter((one) => one.mark);
-    fill(
-      holders,
-      named
-        .slice(0, MOST_NAMED)
-        .map((one) => h("span", { class: "step-key-holder" }, holderMark(one), one.name)),
-      named.length > MOST_NAMED && h("span", null, `and ${named.length - MOST_NAMED} more`),
-    );
+    fill(holders, holdersOf(map));
   }
   function mark(step, drawn, earlier = []) {
     for (const part of place.querySelectorAll("[data-id]"))

@@ -2,7 +2,7 @@
 import { age, bytesText, resourceTitle, shapeWords, sumText } from "../core/amounts.js";
 import { get, isAbort, oneAtATime } from "../core/api.js";
 import { fill, h } from "../core/dom.js";
-import { holderMark, pictureView } from "../core/picture.js";
+import { holderMark, holdersOf, pictureView } from "../core/picture.js";
 import { badge, button, facts, notice, panel, problemNotice, table, viewHead } from "../core/ui.js";
 import { KNOWN, fitsText, holesText } from "./cluster_nodes.js";
 
@@ -60,7 +60,7 @@ export function detailView({ name, which, navigate, onBack, root }) {
     ]);
     const notes = remarks([...data.remarks, ...room.notes]);
     const map = data.map
-      ? panel("Who holds what", picture.element)
+      ? panel("Who holds what", [picture.element, holdersOf(data.map)])
       : notice(
           "info",
           "The node does not publish its state, so there is no map of it.",

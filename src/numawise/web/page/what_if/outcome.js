@@ -2,7 +2,6 @@
 // what, and
 // how the kubelet decides.
 import { breakable, h } from "../core/dom.js";
-import { holderMark } from "../core/picture.js";
 import { badge, button } from "../core/ui.js";
 import { KINDS } from "./timeline.js";
 
@@ -113,16 +112,6 @@ function onePod(pod, columns, several, onWhy) {
           ),
         )
       : null,
-  );
-}
-
-/** Who the marks of a map stand for. */
-export function holdersOf(map) {
-  if (!map.holders.length) return null;
-  return h(
-    "ul",
-    { class: "what-holders", "aria-label": "Who holds what" },
-    map.holders.map((one) => h("li", null, holderMark(one), " ", h("span", null, one.name))),
   );
 }
 
