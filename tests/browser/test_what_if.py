@@ -51,7 +51,7 @@ def verdicts(page: "Page") -> list[str]:
     return [text.split(" ", 1)[1] for text in page.locator(".what-step-verdict").all_inner_texts()[1:]]
 
 
-def admit(page: "Page", name: str, cpus: int, gpus: int) -> None:
+def admit(page: "Page", name: str, cpus: int | str, gpus: int) -> None:
     page.get_by_label("Name", exact=True).fill(name)
     page.locator(".what-next").get_by_label("CPUs", exact=True).fill(str(cpus))
     page.get_by_label("GPUs", exact=True).fill(str(gpus))
@@ -356,6 +356,14 @@ def test_a_wrong_step_changes_nothing(home: str, page_at: PageAt) -> None:
     page.get_by_label("What happens next").select_option("yaml")
     page.get_by_label("Manifests").fill("kind: Pod\nmetadata: {name: <b>x</b>}\n")
     page.get_by_role("button", name="Admit", exact=True).click()
-    expect(page.locator(".what-time .notice-no")).to_contain_text("Manifests")
-    expect(page.locator(".what-step")).to_have_count(7)
+    wrong = page.locator(".what-time .notice-no")
+    expect(wrong).to_contain_text("Manifests")
     assert page.locator("b").count() == 0
+    page.get_by_label("What happens next").select_option("form")
+    for cpus, told in (
+        ("many", 'step 4, cpu: "many" is not a quantity'),
+        ("-2", 'step 4, cpu: Invalid value: "-2": must be greater than or equal to 0'),
+    ):
+        admit(page, "wrong", cpus, 1)
+        expect(wrong).to_contain_text(told)
+    expect(page.locator(".what-step")).to_have_count(7)

@@ -21,10 +21,12 @@ export class Problem extends Error {
 
   /** Where it is wrong, in words; "" where that is not known. */
   get place() {
-    const [, step] = /^\$\.steps\[(\d+)\]/.exec(this.field) ?? [];
+    const [, step, inside] = /^\$\.steps\[(\d+)\](.*)$/.exec(this.field) ?? [];
     const own = this.field.startsWith("$") ? "" : this.field; // nobody on a page sees the body of a request
     if (this.file) return `${this.file}${this.line ? `:${this.line}` : ""}${own && `: ${own}`}`;
-    return step === undefined ? own : `step ${Number(step) + 1}`;
+    if (step === undefined) return own;
+    const [, key, last] = /(?:\[([^[\]]*\D[^[\]]*)\]|\.(?!text$|pod$)([^.[\]]+))$/.exec(inside) ?? [];
+    return [`step ${Number(step) + 1}`, key ?? last].filter(Boolean).join(", ");
   }
 }
 

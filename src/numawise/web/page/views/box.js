@@ -232,12 +232,12 @@ class BoxView {
     const names = new Map(box.holds.map((hold) => [hold.id, hold.name]));
     const columns = [
       { title: "Place", number: true, cell: (waiter) => box.waiting.indexOf(waiter) + 1 },
-      { title: "Job", cell: (waiter) => named(waiter.request, waiter.id) },
+      { title: "Asks for", cell: (waiter) => named(waiter.request, waiter.id) },
       { title: "User", cell: (waiter) => waiter.user },
-      { title: "Waits", number: true, cell: (waiter) => since(waiter.since) },
+      { title: "Since", number: true, cell: (waiter) => since(waiter.since) },
       { title: "State", cell: (waiter) => badge(waiter.state === "waiting" ? "info" : "warn", waiter.state) },
       {
-        title: "For",
+        title: "Waits for",
         cell: (waiter) => [
           waiter.missing ?? "about to start",
           waiter.holders.length

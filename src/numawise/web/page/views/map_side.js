@@ -69,9 +69,9 @@ export function partDetail(part, data, pick) {
   );
 }
 
-/** A pod or a job that was chosen; a pod that has a name can be asked about. */
+/** A pod or a job that was chosen; a pod that is there and has a name can be asked about. */
 export function holderDetail(one, why) {
-  const named = one.kind === "pod" && !/^pod [0-9a-f]{8}$/.test(one.name);
+  const named = one.kind === "pod" && !/^pod [0-9a-f]{8}$| \(gone\)$/.test(one.name);
   return h(
     "div",
     { class: "stack-small" },
