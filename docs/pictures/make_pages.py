@@ -5,8 +5,11 @@ the pictures are not compared by any test, since fonts differ from machine to ma
 Those that are kept were brought to 256 colours afterwards, which is a third of the size and looks the same.
 """
 
+import os
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.browser.chromium import chromium, missing, serving, watched  # noqa: E402 - needs the path above
+from tests.host.launching import Host  # noqa: E402 - likewise
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -36,10 +40,33 @@ class Picture(NamedTuple):
     size: tuple[int, int] = (1280, 860)
     theme: str = "light"
     before: Callable[["Page"], object] = lambda _: None
+    around: Callable[[], AbstractContextManager[dict[str, str]]] = lambda: nullcontext({})
+    """Gives the surroundings of the server."""
+
+
+@contextmanager
+def _jobs() -> Iterator[dict[str, str]]:
+    """This host with a ledger of its own, in which one job has ended, one runs and one waits."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "train.py").write_text("import time\ntime.sleep(3600)\n")
+        host = Host(Path(folder))
+        try:
+            host.run("run", "-q", "--cpus", "1", "--name", "evaluate", "--", "true")
+            host.start("run", "-q", "--cpus", "1", "--name", "train", "--", "python3", "train.py", cwd=folder)
+            host.hold("train")
+            host.start("run", "-q", "--cpus", str(os.cpu_count()), "--wait", "--", "true")
+            yield host.environment
+        finally:
+            host.end()
 
 
 def _holder(page: "Page") -> None:
     page.locator("button.holder").first.click()
+
+
+def _machines_own(page: "Page") -> None:
+    """Without the warning that this ledger is not the machine's."""
+    page.locator(".notice").evaluate("notice => notice.remove()")
 
 
 def _second_step(page: "Page") -> None:
@@ -53,6 +80,15 @@ PICTURES = (
     Picture("page-what-if", LARGE, "what-if", "main svg [data-cpus]", (1280, 1080)),
     Picture("page-check", LARGE, "check", ".badge-no", (1280, 900)),
     Picture("page-cluster", LARGE, "cluster", ".node-card", (1280, 900)),
+    Picture(
+        "page-box",
+        ("--allow-changes",),
+        "box",
+        r"td >> text=/^\d\.\d$/",
+        (1280, 720),
+        before=_machines_own,
+        around=_jobs,
+    ),
     Picture("page-phone", LARGE, "what-if", "main svg [data-cpus]", (390, 844), "dark"),
 )
 
@@ -60,7 +96,7 @@ PICTURES = (
 def take(browser: "Browser", picture: Picture) -> int:
     """Take one picture; gives its size."""
     width, height = picture.size
-    with serving(picture.words) as home:
+    with picture.around() as surroundings, serving(picture.words, surroundings) as home:
         context = browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if picture.theme == "dark" else "light",
