@@ -69,7 +69,7 @@ def test_a_scenario_step_by_step(page: Page) -> None:
     assert refused["name"] == "serve"
     assert side["steps"][0]["pods"][0]["rows"][0][0] == "train"
     assert side["summary"] == "3 of 4 pods admitted, 1 of those that ran lost at a restart"
-    assert {one["name"] for one in side["map"]["holders"] if one["kind"] == "pod"} == {"tune", "serve"}
+    assert {one["name"] for one in side["map"]["holders"] if one["kind"] == "pod"} == {"tune", "serve (gone)"}
     health = {one["id"]: one["health"] for one in side["devices"][0]["devices"]}
     assert health["GPU7"] == "unhealthy"
     assert health["GPU0"] == "healthy"
