@@ -128,6 +128,13 @@ def test_one_node(page_at: PageAt, address: str) -> None:
     page.locator(".node-card[data-name=training-07]").click()
     page.get_by_role("button", name="Try pods here").click()
     expect(page.get_by_role("tree", name="The machine at this step: training-07")).to_be_visible()
+    expect(page.locator(".what-map").get_by_role("list", name="Who holds what")).to_contain_text("research/")
+    page.go_back()
+    pod = page.get_by_role("region", name=re.compile("Pods")).get_by_role("row").nth(1)
+    name = pod.get_by_role("cell").first.inner_text().split("/")[1]
+    pod.get_by_role("button", name=f"Why is {name} there?").click()
+    expect(page.get_by_role("heading", name=f"research/{name}")).to_be_visible()
+    expect(page.locator(".answer")).to_contain_text("Admitted")
 
 
 def test_what_fits(page_at: PageAt, address: str) -> None:

@@ -142,7 +142,7 @@ export function table({ columns, rows }) {
       columns.map((column) => h("td", { class: kind(column), "data-title": column.title }, column.cell(row))),
     ),
   );
-  return h("table", { class: "table" }, h("thead", null, head), h("tbody", null, body));
+  return h("table", { class: "table table-stacked" }, h("thead", null, head), h("tbody", null, body));
 }
 
 /** Facts as a list of names and values; those without a value are left out. */

@@ -77,20 +77,23 @@ export function detailView({ name, which, navigate, onBack, root }) {
         panel("The node", about),
       ),
       map,
-      panel(`Pods (${data.pods.length})`, podTable(data.pods, data.map?.holders ?? []), { wide: true }),
+      panel(`Pods (${data.pods.length})`, podTable(data.pods, data.map, why), { wide: true }),
     );
     if (data.map) picture.show(data.map);
     built = true;
   }
 
-  async function whatIf() {
+  /** Go to another view with the node in its state of now. */
+  async function handOn(path, params) {
     try {
       const { files } = await get(`cluster/nodes/${encodeURIComponent(name)}/files`, { of: which });
-      navigate("/what-if", { scenario: { name, node: { files }, steps: [] } });
+      navigate(path, params({ files }));
     } catch (error) {
       fill(wrong, problemNotice(error));
     }
   }
+  const whatIf = () => handOn("/what-if", (node) => ({ scenario: { name, node, steps: [] } }));
+  const why = (pod) => handOn("/why", (node) => ({ node, pod: `${pod.namespace}/${pod.name}` }));
 
   return { element, refresh, end: () => ending.abort() };
 }
@@ -153,9 +156,11 @@ function freeTable(room) {
   );
 }
 
-function podTable(pods, holders) {
-  const marks = new Map(holders.map((one) => [one.id, one]));
+function podTable(pods, map, onWhy) {
+  const marks = new Map((map?.holders ?? []).map((one) => [one.id, one]));
   if (!pods.length) return h("p", { class: "panel-body quiet-words" }, "No pod is there.");
+  const whyButton = (pod) =>
+    button("Why?", () => onWhy(pod), { small: true, "aria-label": `Why is ${pod.name} there?` });
   return table({
     columns: [
       {
@@ -177,6 +182,7 @@ function podTable(pods, holders) {
         cell: (pod) =>
           pod.leaving ? badge("warn", "ends") : pod.runs ? badge("yes", "runs") : badge("info", "bound"),
       },
+      ...(map ? [{ title: "Why there", cell: (pod) => pod.runs && pod.namespace && whyButton(pod) }] : []),
     ],
     rows: pods,
   });
