@@ -12,7 +12,7 @@ from tests.kube.server import kubeconfig
 # fmt: off
 @pytest.mark.parametrize(("words", "status", "said"), [
     (["--listen", "80"],                                       2, "--listen '80' is not an address and a port"),
-    (["--listen", "off"],                                      2, "would answer nobody"),
+    (["--listen", "off"],                                      2, "'off' is not an address"),
     (["--listen", "0.0.0.0:9443"],                             2, "0.0.0.0 would be answered in the clear; give --tls-cert"),
     (["--listen", "example.com:9443"],                         2, "example.com would be answered in the clear"),
     (["--pages", "x"],                                         2, "--pages 'x' is not an address and a port"),

@@ -119,6 +119,20 @@ def test_what_is_missing_is_said_with_how_to_have_it() -> None:
         needed(EXTRA, "no_such_part")
 
 
+@pytest.mark.parametrize(("words", "said"), [
+    (["--listen", "off"],          "--listen 'off' is not an address and a port; write it like 127.0.0.1:9801\n"),
+    (["--listen", "9801"],         "--listen '9801' is not an address and a port"),
+    (["--listen", "[::1]:99999"],  "--listen '[::1]:99999' is not an address and a port"),
+    (["--listen", "0.0.0.0:0"],    "without a token everybody who reaches 0.0.0.0 would be answered"),
+    (["--listen", "[::]:0"],       "without a token everybody who reaches :: would be answered"),
+    (["--pages", "here"],          "--pages 'here' is not an address and a port; write it like 127.0.0.1:9802, or 'off'\n"),
+])  # fmt: skip
+def test_where_it_does_not_listen(words: list[str], said: str) -> None:
+    ran = program("serve", "--dry-run", "--machine", "1c", *words)
+    assert (ran.status, ran.out) == (2, "")
+    assert said in ran.err
+
+
 def test_following_a_cluster_needs_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightkube", None)
     ran = program("serve", "--cluster", "--dry-run")

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from numawise.cli.serving import cluster_options, listen_address, log_option, pages_option, service_log
+from numawise.cli.serving import (
+    cluster_options,
+    listen_address,
+    log_option,
+    needed_address,
+    pages_option,
+    service_log,
+)
 from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
@@ -113,9 +120,7 @@ def _address(given: dict[str, Any]) -> "ExtenderAddress":
     from numawise.apps.scheduler.certificates import CertificateFiles, Certificates  # noqa: PLC0415
     from numawise.apps.scheduler.serving import ExtenderAddress, check_address  # noqa: PLC0415
 
-    place = listen_address(given["listen"], LISTEN)
-    if place is None:
-        raise InputError("--listen 'off' would answer nobody", advice=f"write it like {LISTEN}")
+    place = needed_address(given["listen"], LISTEN)
     cert, key, authority = given["tls_cert"], given["tls_key"], given["client_ca"]
     if bool(cert) != bool(key):
         missing, other = ("--tls-key", "--tls-cert") if cert else ("--tls-cert", "--tls-key")

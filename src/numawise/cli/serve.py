@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numawise.cli.options import node_options, node_spec, say
-from numawise.cli.serving import cluster_options, listen_address, log_option, pages_option, service_log
+from numawise.cli.serving import (
+    cluster_options,
+    listen_address,
+    log_option,
+    needed_address,
+    pages_option,
+    service_log,
+)
 from numawise.errors import InputError, quoted
 from numawise.service.own_address import named_host
 
@@ -95,9 +102,7 @@ def _plan(given: dict[str, Any]) -> "PagePlan":
     from numawise.web.served import served_by  # noqa: PLC0415 - keeps --help quick
     from numawise.web.serving import PagePlan  # noqa: PLC0415
 
-    address = listen_address(given["listen"], LISTEN)
-    if address is None:
-        raise InputError("'off' would serve nobody", field="--listen", advice=f"write it like {LISTEN}")
+    address = needed_address(given["listen"], LISTEN)
     spec = node_spec(given)
     nodes, access = _cluster(given, spec)
     if nodes is not None and not spec.machine and not spec.bundle:

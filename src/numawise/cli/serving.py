@@ -62,13 +62,15 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def listen_address(text: str, default: str, field: str = "--listen") -> tuple[str, int] | None:
     """An address and a port; None: nowhere."""
-    if text == OFF:
-        return None
+    return None if text == OFF else needed_address(text, f"{default}, or 'off'", field)
+
+
+def needed_address(text: str, likeness: str, field: str = "--listen") -> tuple[str, int]:
+    """An address and a port, where nothing is done without one; ``likeness``: what may be written."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or not port.isascii() or whole_number(port) > 65535:
         raise InputError(
-            f"{field} {quoted(text)} is not an address and a port",
-            advice=f"write it like {default}, or 'off'",
+            f"{field} {quoted(text)} is not an address and a port", advice=f"write it like {likeness}"
         )
     return host.strip("[]") or "127.0.0.1", whole_number(port)
 
