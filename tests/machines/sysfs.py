@@ -11,8 +11,10 @@ Rules kept here:
 
 import contextlib
 import json
+import os
 import posixpath
 import re
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -33,6 +35,8 @@ BESIDE_THE_POINT = re.compile(
     r"|ways_of_associativity)(/|$)"
 )
 """Half of all files, and about other things; leaving them packed saves half the time."""
+MEMORY, NEEDED = "/dev/shm", 1 << 30
+"""Where memory is a file system, and how many bytes must be free there; a page for each of 100,000 files is 400 MB."""
 UNITS = {"Ki": 1, "Mi": 1 << 10, "Gi": 1 << 20, "Ti": 1 << 30}
 
 
@@ -54,10 +58,18 @@ def check(case: Path) -> list[str]:
 @contextlib.contextmanager
 def unpacked(case: Path, golden: Data) -> Iterator[Path]:
     """The tree of a case in a temporary folder."""
-    with tempfile.TemporaryDirectory(prefix="numawise-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="numawise-", dir=_scratch()) as scratch:
         with tarfile.open(case / golden["tree"]["file"]) as tree:
             unpack(tree, scratch)
         yield Path(scratch) / golden["tree"]["root"]
+
+
+def _scratch() -> str | None:
+    """Memory where there is enough of it, in which files are made ten times as fast; None: the usual folder."""
+    with contextlib.suppress(OSError):
+        if os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free > NEEDED:
+            return MEMORY
+    return None
 
 
 def unpack(tree: tarfile.TarFile, folder: str) -> None:
