@@ -221,7 +221,7 @@ READERS: dict[str, Reader] = {
             ("simulate", "--state", "{case}/nrt.yaml", *PODS), ("why", *NODE, "--state", "{case}/nrt.yaml", *PODS),
             ("simulate", *PUBLISHED, "--kubelet-config", "{case}/kubelet.yaml", *PODS, "-o", "json"),
             ("check", "{case}/nrt.yaml", *PODS), ("state", "show", "{case}/nrt.yaml"), ("show", "{case}/nrt.yaml"),
-        ), damaged=("machine.json", "state.json", "nrt.yaml"), finished=seeds.with_exact, share=2.0),
+        ), damaged=("machine.json", "state.json", "names.json", "nrt.yaml"), finished=seeds.with_exact, share=2.0),
         Reader("workloads", seeds.workloads, OF_A_NODE, damaged=("pods.yaml",)),
         Reader("check-examples", seeds.check_examples, (
             ("@check",), ("@check", "-o", "json"), ("@check", "--fix", "--dry-run"),

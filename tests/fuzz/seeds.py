@@ -17,10 +17,11 @@ from typing import Any
 import click
 import yaml
 
-from numawise.codec.publication import NODE_ATTRIBUTE, STATE_ATTRIBUTE, attributes_of
+from numawise.codec.publication import NAMES_ATTRIBUTE, NODE_ATTRIBUTE, STATE_ATTRIBUTE, attributes_of
 from numawise.codec.published.envelope import hash_of, unsealed
 from numawise.codec.published.envelope import sealed as sealed_part
 from numawise.node.publication import publication_of
+from numawise.values import replace
 from tests.fuzz.case import FOLDER, LINK, PIPE, Case
 from tests.fuzz.mutate import WORDS, mutated
 
@@ -165,21 +166,28 @@ def published(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
 
 
 def exact_nodes(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
-    """Both parts of an exact state as the JSON that is inside, of nodes with pods that came and went."""
+    """All parts of an exact state as the JSON that is inside, of nodes with pods that came and went."""
     from tests.unit.published import busy_nodes  # noqa: PLC0415
 
     inputs: list[Files] = []
     for node in busy_nodes():
-        attributes = attributes_of(publication_of(node, "n1"))
-        machine, state = (unsealed(name, text)[0] for name, text in attributes.items())
+        names = {uid: ("lab", f"train-{number}") for number, uid in enumerate(node.state.active)}
+        attributes = attributes_of(replace(publication_of(node, "n1"), names=names or {"gone": ("lab", "x")}))
+        machine, state, told = (unsealed(name, text)[0] for name, text in attributes.items())
         pods = small_node()["pods.yaml"].replace(b"x/gpu", b"nvidia.com/gpu")
-        files = {**small_node(), "pods.yaml": pods, "machine.json": machine, "state.json": state}
+        files = {
+            **small_node(),
+            "pods.yaml": pods,
+            "machine.json": machine,
+            "state.json": state,
+            "names.json": told,
+        }
         inputs.append(with_exact(files))
     return inputs
 
 
 def with_exact(files: Files) -> Files:
-    """The object of the two parts, sealed as if the damage in them were meant."""
+    """The object of the parts, sealed as if the damage in them were meant."""
     machine = files["machine.json"]
     state = re.sub(
         rb'^\{"machine":"[0-9a-f]{16}"', b'{"machine":"%s"' % hash_of(machine).encode(), files["state.json"]
@@ -188,6 +196,7 @@ def with_exact(files: Files) -> Files:
     value["attributes"] += [
         {"name": NODE_ATTRIBUTE, "value": sealed_part(machine)},
         {"name": STATE_ATTRIBUTE, "value": sealed_part(state)},
+        {"name": NAMES_ATTRIBUTE, "value": sealed_part(files["names.json"])},
     ]
     return {**files, "nrt.yaml": yaml.safe_dump(value).encode()}
 
