@@ -82,6 +82,26 @@ def test_a_window_that_changes_leads_nobody_back_to_another_step(home: str, page
     expect(page.locator(".what-map h2")).to_have_text("After step 5")
 
 
+def test_nobody_is_called_back_from_where_they_write(home: str, page_at: PageAt) -> None:
+    page = page_at(home).open("check")
+    page.get_by_role("button", name=re.compile("Errors")).focus()
+    late = held_back(page, "check", lambda: page.get_by_label("Release").select_option("1.30"))
+    words = page.get_by_label("Its name or words")
+    words.focus()
+    answered(page, late)
+    expect(page.locator(".listing").first).to_be_visible()
+    expect(words).to_be_focused()
+    page = page_at(home).open("what-if")
+    step = page.locator('.what-step[aria-current="step"]')
+    step.focus()
+    late = held_back(page, "scenario", lambda: step.press("ArrowRight"))
+    name = page.get_by_label("Name", exact=True)
+    name.focus()
+    answered(page, late)
+    expect(page.locator(".what-map h2")).to_have_text("After step 4")
+    expect(name).to_be_focused()
+
+
 def test_nodes_are_those_of_the_newest_labels(home: str, page_at: PageAt) -> None:
     page = page_at(home).open("cluster")
     expect(page.get_by_role("tab", name="Nodes (26)")).to_be_visible()

@@ -111,7 +111,8 @@ function checkPanel(state, context) {
       putBack();
       waiting(false);
       const again = above && [...summary.querySelectorAll("button")].find((one) => one.textContent === above);
-      if (inside) (again || body.querySelector(".listing"))?.focus({ preventScroll: true });
+      const moved = document.activeElement !== document.body; // somebody goes on elsewhere meanwhile
+      if (inside && !moved) (again || body.querySelector(".listing"))?.focus({ preventScroll: true });
       announce(sentence(answer.report));
     } catch (error) {
       if (isAbort(error)) return;

@@ -102,5 +102,12 @@ export function timeline({ onGo, onUndo, onRedo, onRemove }) {
     list.querySelector('[aria-current="step"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  return { element, show, focus: () => list.querySelector('[aria-current="step"]')?.focus() };
+  /** Whoever went by keys is at the step that is shown now, unless they are elsewhere already. */
+  function focus() {
+    const here = document.activeElement;
+    if (here === document.body || element.contains(here))
+      list.querySelector('[aria-current="step"]')?.focus();
+  }
+
+  return { element, show, focus };
 }
