@@ -86,7 +86,7 @@ export function detailView({ name, which, navigate, onBack, root }) {
   /** Go to another view with the node in its state of now. */
   async function handOn(path, params) {
     try {
-      const { files } = await get(`cluster/nodes/${encodeURIComponent(name)}/files`, { of: which });
+      const { files } = await nodeFiles(which, name);
       navigate(path, params({ files }));
     } catch (error) {
       fill(wrong, problemNotice(error));
@@ -96,6 +96,11 @@ export function detailView({ name, which, navigate, onBack, root }) {
   const why = (pod) => handOn("/why", (node) => ({ node, pod: `${pod.namespace}/${pod.name}` }));
 
   return { element, refresh, end: () => ending.abort() };
+}
+
+/** A node in its state of now, as other views take it, and the manifest of a pod with that uid. */
+export function nodeFiles(of, name, pod = "") {
+  return get(`cluster/nodes/${encodeURIComponent(name)}/files`, { of, pod });
 }
 
 /** Sentences about what is not known or wrong. */

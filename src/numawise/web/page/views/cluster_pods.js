@@ -3,6 +3,7 @@ import { age, shapeWords } from "../core/amounts.js";
 import { get } from "../core/api.js";
 import { fill, h, later } from "../core/dom.js";
 import { badge, button, emptyState, field, notice, problemNotice, select } from "../core/ui.js";
+import { nodeFiles } from "./cluster_detail.js";
 
 const STATES = { waiting: ["warn", "waits"], gated: ["info", "held back"], refused: ["no", "refused"] };
 const FIRST = 40;
@@ -202,10 +203,7 @@ export function podsView({ which, navigate, onOpen, onCounts }) {
   /** Go to Why with the node in its state of now, and the pod. */
   async function ask(pod, place) {
     try {
-      const { files, pod: text } = await get(`cluster/nodes/${encodeURIComponent(pod.ask)}/files`, {
-        of: which,
-        pod: pod.uid,
-      });
+      const { files, pod: text } = await nodeFiles(which, pod.ask, pod.uid);
       navigate("/why", {
         node: { files },
         files: [{ name: "pod.yaml", text }],
