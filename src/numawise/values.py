@@ -9,6 +9,7 @@ Rules kept here:
    order, repr, matching, copying and pickling, and ``fields``, ``replace``, ``asdict`` and ``astuple`` of the
    standard library work on it.
 2. ``__init__`` is compiled at the first construction, so objects are made as quickly as ever from then on.
+   Threads may be the first at the same time.
 3. To type checkers it is ``dataclasses`` itself.
 """
 
@@ -96,7 +97,7 @@ def _made(cls: type[T], *, frozen: bool, slots: bool, order: bool, eq: bool, kw_
     own.setdefault("__match_args__", tuple(f.name for f in fields.values() if f.init and not f.kw_only))
     own.setdefault("__repr__", _repr)
     if "__init__" not in own:
-        own["__init__"] = _first_init
+        own["__init__"] = _first_init()
     if eq:
         own.setdefault("__eq__", _eq)
         if own.get("__hash__") is None:
@@ -144,12 +145,20 @@ def _key(names: list[str]) -> Callable[[Any], Any]:
     return staticmethod(attrgetter(*names))
 
 
-def _first_init(self: Any, *arguments: Any, **named: Any) -> None:  # noqa: ANN401
-    """Compile ``__init__`` (rule 2) of the class that lacks it, then use it."""
-    bases: tuple[Any, ...] = type(self).__mro__
-    owner = next(base for base in bases if base.__dict__.get("__init__") is _first_init)
-    compiled = owner.__init__ = _init_of(owner)
-    compiled(self, *arguments, **named)
+def _first_init() -> Callable[..., None]:
+    """An ``__init__`` that compiles the real one of its class (rule 2), then uses it."""
+    compiled: list[Callable[..., None]] = []
+
+    def first_init(self: Any, *arguments: Any, **named: Any) -> None:  # noqa: ANN401
+        for base in type(self).__mro__:  # none has it any more where another thread was quicker
+            if base.__dict__.get("__init__") is first_init:
+                made = _init_of(base)
+                compiled.append(made)
+                base.__init__ = made  # type: ignore[misc]
+                break
+        compiled[0](self, *arguments, **named)
+
+    return first_init
 
 
 def _init_of(cls: Any) -> Callable[..., None]:  # noqa: ANN401

@@ -108,3 +108,19 @@ class Kept:
 
 def test_values_survive_pickling() -> None:
     assert pickle.loads(pickle.dumps(Kept(4, (5,)))) == Kept(4, (5,))
+
+
+def test_threads_that_make_the_first_object_together_all_get_one() -> None:
+    """Who is late has found the ``__init__`` that compiles, and the class has the compiled one already."""
+    made = family(values)
+    point, named = made["Point"], made["Named"]
+    late = named.__init__
+    named(1, name="first")
+    second = named.__new__(named)
+    late(second, 3, name="second")
+    assert second == named(3, name="second")
+    late = point.__init__
+    point(1)
+    third = point.__new__(point)
+    late(third, 5)
+    assert third == point(5)

@@ -60,6 +60,8 @@ class Page:
     def close(self) -> None:
         self.application.close()
         self.desk.close()
+        if self._is_real:
+            assert '"mistake in ' not in self.written.getvalue()
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.call("GET", path, b"", headers)

@@ -1,6 +1,8 @@
 """Calls: how they are read, answered, kept, and refused."""
 
 import asyncio
+import json
+import re
 import threading
 from collections.abc import Iterator
 
@@ -149,7 +151,11 @@ def test_a_mistake_of_ours_says_no_more(tried: Page) -> None:
     problem = tried.get("mistake").problem
     assert problem["status"] == 500
     assert "secret" not in str(problem)
-    assert "secret words" in tried.written.getvalue()
+    line = json.loads(tried.written.getvalue())
+    assert line["message"] == "mistake in mistake: ZeroDivisionError: secret words"
+    assert re.match(r"test_application\.py:\d+ _mistake < application\.py:\d+ _work", line["at"])
+    tried.get("mistake")
+    assert len(tried.written.getvalue().splitlines()) == 1
 
 
 def test_changes_are_allowed_by_name_only(tried: Page) -> None:

@@ -3,11 +3,14 @@
 import json
 import logging
 import time
+from pathlib import Path
+from traceback import walk_tb
 from typing import IO
 
 from numawise.errors import LONGEST_MESSAGE, cut
 
 INFO, WARNING, ERROR = "info", "warning", "error"
+MOST_PLACES = 4
 
 
 class ServiceLog:
@@ -36,9 +39,23 @@ class ServiceLog:
             self._last[about] = message
             self.say(level, message, **fields)
 
+    def mistake(self, what: str, problem: BaseException) -> None:
+        """One line on a mistake of ours in something, with the places that whoever mends it needs."""
+        words = f"mistake in {what}: {type(problem).__name__}: {problem}"
+        self.once(f"mistake in {what}", ERROR, words, at=where(problem))
+
     def forget(self, about: str) -> None:
         """What is said next about this is news again."""
         self._last.pop(about, None)
+
+
+def where(problem: BaseException) -> str:
+    """``sets.py:31 parse < pods.py:88 read``: where it went wrong, innermost first."""
+    while problem.__cause__ is not None:
+        problem = problem.__cause__
+    frames = list(walk_tb(problem.__traceback__))[-MOST_PLACES:]
+    places = [f"{Path(f.f_code.co_filename).name}:{line} {f.f_code.co_name}" for f, line in reversed(frames)]
+    return " < ".join(places)
 
 
 def _stamp(now: float) -> str:

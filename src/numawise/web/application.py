@@ -29,7 +29,7 @@ from numawise.codec.web.body import read_body, to_bytes
 from numawise.errors import InputError, NumawiseError
 from numawise.patience import within
 from numawise.results.plain import plain
-from numawise.service.log import ERROR, ServiceLog
+from numawise.service.log import ServiceLog
 from numawise.web.desk import Desk
 from numawise.web.guards import COOKIE, ROOT, SESSION, Guards, secured
 from numawise.web.news import MOST_LISTENERS
@@ -220,8 +220,7 @@ class PageApplication:
         except (NumawiseError, WebProblem):
             raise
         except Exception as problem:
-            words = f"{operation.name}: {type(problem).__name__}: {problem}"
-            self.log.once(f"mistake {operation.name} {words}", ERROR, words, call=operation.name)
+            self.log.mistake(operation.name, problem)
             raise WebProblem(500, problem_of(problem)["detail"]) from problem
 
     def _problem(self, problem: Exception) -> Response:
@@ -244,8 +243,7 @@ class PageApplication:
         return response
 
     async def _mistake(self, _: Request, problem: Exception) -> Response:
-        words = f"{type(problem).__name__}: {problem}"
-        self.log.once(f"mistake {words}", ERROR, words)
+        self.log.mistake("a call", problem)
         return self._problem(problem)
 
     async def _events(self, request: Request) -> Response:

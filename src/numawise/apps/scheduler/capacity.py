@@ -27,7 +27,7 @@ from numawise.render.cluster import places_data
 from numawise.request.defaults import RawPod
 from numawise.results.cluster import PlacesReport
 from numawise.service.duty import GAUGE, MetricFamily, MetricName
-from numawise.service.log import ERROR, ServiceLog
+from numawise.service.log import ServiceLog
 from numawise.service.turns import Turns
 from numawise.strconv import whole_number
 
@@ -107,7 +107,7 @@ class FreePlaces:
                         settled = True
                     await self._count()
                 except Exception as problem:  # noqa: BLE001 - a metric must not end an extender
-                    self.log.once(self.name, ERROR, f"capacity: {type(problem).__name__}: {problem}")
+                    self.log.mistake(self.name, problem)
             await asyncio.sleep(EVERY if settled else LOOK)
 
     def _settle(self) -> None:

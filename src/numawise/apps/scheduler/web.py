@@ -37,7 +37,7 @@ from numawise.errors import InputError, NumawiseError
 from numawise.render.cluster import shortened
 from numawise.service.durations import Durations
 from numawise.service.duty import COUNTER, HISTOGRAM, MetricFamily, MetricName
-from numawise.service.log import ERROR, ServiceLog
+from numawise.service.log import ServiceLog
 from numawise.values import dataclass
 
 PATIENCE, FIRST_WAIT, LOOK = 5.0, 2.0, 0.02
@@ -105,7 +105,7 @@ class WebQuestions:
         try:
             self.questions.prepare()
         except Exception as problem:  # noqa: BLE001 - rule 3; the next question meets it, and answers
-            self.log.once("mistake prepare", ERROR, f"prepare: {type(problem).__name__}: {problem}")
+            self.log.mistake("prepare", problem)
 
     async def _answer(self, scope: Scope, verb: str, receive: Receive) -> WebAnswer:
         method = scope["method"]
@@ -127,7 +127,7 @@ class WebQuestions:
         except NumawiseError as problem:
             return WebAnswer(503, _error(verb, str(problem)), FAILED)
         except Exception as problem:  # noqa: BLE001 - rule 3
-            self.log.once(f"mistake {verb}", ERROR, f"{verb}: {type(problem).__name__}: {problem}", verb=verb)
+            self.log.mistake(verb, problem)
             return WebAnswer(*self._nothing_known(verb, body), FAILED)
 
     async def _decided(self, scope: Scope, verb: str, body: bytes) -> WebAnswer:
