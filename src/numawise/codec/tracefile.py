@@ -10,6 +10,7 @@ from typing import IO, Any, cast
 
 import msgspec
 
+from numawise.codec.forms import converted
 from numawise.codec.infile import name_of, opened, unreadable
 from numawise.codec.outfile import check_place, write_whole
 from numawise.errors import STEERING, InputError
@@ -146,7 +147,7 @@ class TraceScenario(msgspec.Struct):
 def check_scenario(scenario: dict[str, Any]) -> None:
     """Refuse what has not the form of a scenario."""
     try:
-        msgspec.convert(scenario, TraceScenario)
+        converted(scenario, TraceScenario)
     except msgspec.ValidationError as problem:
         raise InputError(f"is not a scenario: {problem}") from None
     for number, step in enumerate(scenario.get("steps") or ()):

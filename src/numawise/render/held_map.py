@@ -320,7 +320,8 @@ def drawn_devices(hardware: Hardware, names: Iterable[str]) -> dict[str, str]:
 def walk_devices(hardware: Hardware, explained: Explanation | None) -> dict[str, str]:
     """The devices of all steps of a decision, likewise; none where nothing was decided step by step."""
     walk = explained.walk if explained is not None else None
-    return drawn_devices(hardware, {one.id for step in (walk.steps if walk else ()) for one in step.devices})
+    ids = dict.fromkeys(one.id for step in (walk.steps if walk else ()) for one in step.devices)
+    return drawn_devices(hardware, ids)
 
 
 @dataclass(frozen=True, slots=True)

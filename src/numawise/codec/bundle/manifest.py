@@ -22,6 +22,7 @@ import msgspec
 from numawise.codec.bundle.allowed import SUFFIX, is_device_id, is_path_part, is_resource
 from numawise.codec.bundle.archive import MAKE_ONE, MANIFEST, Members
 from numawise.codec.document import read_documents
+from numawise.codec.forms import converted
 from numawise.codec.output import to_json
 from numawise.errors import InputError, quoted
 from numawise.results.bundle import AbsentPart, BundleManifest, BundleMember
@@ -282,7 +283,7 @@ def read_manifest(members: Members, file: str, *, sealed: bool) -> Manifest:
             ("apiVersion",), f"is {quoted(version)}, and {API_VERSION} is known", "upgrade numawise"
         )
     try:
-        wire = msgspec.convert(value, WireManifest)
+        wire = converted(value, WireManifest)
     except msgspec.ValidationError as problem:
         raise document.error((), f"is not the manifest of a bundle: {problem}", MAKE_ONE) from None
     listed = {one.name: one.sha256 for one in wire.members}

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from numawise.codec.forms import decoded
 from numawise.codec.machine import MOST_NUMA
 from numawise.codec.published.envelope import broken, misread
 from numawise.errors import quoted
@@ -225,7 +226,7 @@ def _written_preference(plugin: DevicePlugin) -> str | PublishedLinks | None:
 def decode_node(name: str, data: bytes) -> PublishedMachine:
     """The part, its shape and numbers checked."""
     try:
-        return msgspec.json.decode(data, type=PublishedMachine)
+        return decoded(data, PublishedMachine)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise misread(name, "a machine", problem) from None
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from numawise.codec.forms import decoded
 from numawise.codec.published.envelope import broken, misread
 from numawise.codec.published.node_part import (
     plugin_of,
@@ -53,7 +54,7 @@ from numawise.sets import format_ids, ids_of, parse_ids
 def decode_state(name: str, data: bytes) -> PublishedState:
     """The part, its shape and numbers checked."""
     try:
-        part = msgspec.json.decode(data, type=PublishedState)
+        part = decoded(data, PublishedState)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise misread(name, "the state of a node", problem) from None
     if len(part.pods) + len(part.departed) + len(part.others) > MOST_PODS:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from numawise.codec.forms import decoded
 from numawise.errors import InputError
 
 Form = TypeVar("Form")
@@ -34,7 +35,7 @@ def members_of(form: type) -> dict[str, str]:
 def read_body(raw: bytes, form: type[Form]) -> Form:
     """The value of a body; ``InputError`` with the path of what is wrong."""
     try:
-        return msgspec.json.decode(raw, type=form)
+        return decoded(raw, form)
     except msgspec.ValidationError as problem:
         raise _wrong(str(problem)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
