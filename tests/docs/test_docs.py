@@ -118,3 +118,11 @@ def test_every_defect_has_its_line(name: str) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text()):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_page_stands_in_the_list() -> None:
+    docs = ROOT / "docs"
+    listed = set(LINK.findall((docs / "README.md").read_text()))
+    apart = {docs / "README.md", *docs.glob("decisions/*"), *docs.glob("reference/findings/*")}
+    pages = {str(page.relative_to(docs)) for page in {*docs.glob("**/*.md")} - apart}
+    assert pages - listed == set()
