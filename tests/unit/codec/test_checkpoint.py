@@ -317,6 +317,16 @@ def test_memory_files_by_release(checksum: int | None, older: str, plain: str, m
     ('{"policyName":"None"}', '[memorymanager] configured policy "Static" differs from state checkpoint policy "None"'),
     ('{"policyName":"Static","machineState":{"0":{"memoryMap":{"memory":{"total":-1}}}}}',
         "json: cannot unmarshal number -1 into Go struct field MemoryTable.total of type uint64"),
+    ('{"policyName":"Static","machineState":{"a":{}}}',
+        "json: cannot unmarshal number a into Go struct field MemoryManagerCheckpointV1.machineState of type int"),
+    ('{"policyName":"Static","machineState":{"99999999999999999999":{}}}',
+        "json: cannot unmarshal number 99999999999999999999 into Go struct field MemoryManagerCheckpointV1.machineState of type int"),
+    ('{"policyName":"Static","machineState":{"99999999999":{}}}',
+        "there cannot be a NUMA node 99999999999: a kubelet knows 0 to 63"),
+    ('{"policyName":"Static","machineState":{"0":{"cells":[0,64]}}}',
+        "there cannot be a NUMA node 64: a kubelet knows 0 to 63"),
+    ('{"policyName":"Static","machineState":{"0":{"cells":["0"]}}}',
+        "json: cannot unmarshal string into Go struct field NUMANodeState.cells of type int"),
 ])  # fmt: skip
 def test_memory_files_that_cannot_be_read(text: str, error: str) -> None:
     found = decode_memory(text, STATIC)

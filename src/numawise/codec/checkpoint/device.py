@@ -15,10 +15,10 @@ from numawise.codec.checkpoint.reading import (
     members_of,
     mismatch,
     typed,
+    whole_key,
 )
 from numawise.engine.state import DeviceFile, DeviceGrant
 from numawise.rules.model import Rules
-from numawise.strconv import whole_number
 
 DEVICE_FILE = "kubelet_internal_checkpoint"
 STRUCT = "PodDevicesEntry"
@@ -169,7 +169,8 @@ def _entries(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         ids = entry.get("deviceids") or {}
         if isinstance(ids, dict):
             found["deviceids"] = {
-                whole_number(numa): _texts(names, STRUCT, "DeviceIDs") for numa, names in ids.items()
+                whole_key(numa, STRUCT, "DeviceIDs", "int64"): _texts(names, STRUCT, "DeviceIDs")
+                for numa, names in ids.items()
             }
         else:
             found["deviceids"] = _texts(ids, STRUCT, "DeviceIDs")

@@ -17,15 +17,16 @@ from numawise.codec.checkpoint.reading import (
     members_of,
     mismatch,
     typed,
+    whole_key,
     with_data,
     without_checksum,
 )
+from numawise.codec.machine import MOST_NUMA
 from numawise.engine.start import MEMORY_START
 from numawise.engine.state import Block, MemoryState, MemoryTable, NumaMemory
 from numawise.rules.check import Refusal, refusal
 from numawise.rules.model import Rules
 from numawise.sets import bits_of, ids_of
-from numawise.strconv import whole_number
 
 MEMORY_FILE = "memory_manager_state"
 WORD = 2**64
@@ -210,10 +211,7 @@ def memory_content(raw: Mapping[str, Any], struct: str, *, pods: bool = True) ->
     """The members of a file, whatever its checksum says; raise ``ValueError`` in Go's words."""
     numa: dict[int, NumaMemory] = {}
     for key, value in (typed(raw, "machineState", dict, struct, "state.NUMANodeMap") or {}).items():
-        if not key.isdecimal():
-            raise ValueError(
-                f"json: cannot unmarshal number {key} into Go struct field {struct}.machineState of type int"
-            )
+        number = _possible(whole_key(key, struct, "machineState", "int"))
         node = members_of(value, "NUMANodeState")
         tables: dict[str, MemoryTable] = {}
         memory_map = typed(node, "memoryMap", dict, struct, "map[v1.ResourceName]*state.MemoryTable")
@@ -223,7 +221,7 @@ def memory_content(raw: Mapping[str, Any], struct: str, *, pods: bool = True) ->
                 *(_count(members, column, "MemoryTable", "uint64") for column in COLUMNS)
             )
         users = _count(node, "numberOfAssignments", "NUMANodeState", "int")
-        numa[whole_number(key)] = NumaMemory(users, tables, _id_list(node, "cells", "NUMANodeState"))
+        numa[number] = NumaMemory(users, tables, _id_list(node, "cells", "NUMANodeState"))
     entries: dict[str, dict[str, tuple[Block, ...]]] = {}
     found = typed(raw, "entries", dict, struct, "state.ContainerMemoryAssignments")
     for uid, containers in (found or {}).items():
@@ -260,9 +258,16 @@ def _blocks(value: object, struct: str, field: str = "entries") -> tuple[Block, 
 def _id_list(members: Mapping[str, Any], name: str, struct: str) -> int:
     ids = typed(members, name, list, struct, "[]int") or []
     for one in ids:
-        if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < 64:
+        if isinstance(one, bool) or not isinstance(one, int):
             raise mismatch(one, struct, name, "int")
-    return bits_of(ids)
+    return bits_of(map(_possible, ids))
+
+
+def _possible(numa: int) -> int:
+    """A NUMA node as a kubelet can have it; sets of others would fill the memory."""
+    if not 0 <= numa < MOST_NUMA:
+        raise ValueError(f"there cannot be a NUMA node {numa}: a kubelet knows 0 to {MOST_NUMA - 1}")
+    return numa
 
 
 def _count(members: Mapping[str, Any], name: str, struct: str, kind: str) -> int:

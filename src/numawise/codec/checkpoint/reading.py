@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from numawise.codec import gojson
+from numawise.strconv import parse_int
 from numawise.values import dataclass
 
 ENDS = (" PodEntries:(", " Checksum:(")
@@ -86,6 +87,16 @@ def mismatch(value: object, struct: str, name: str, go_type: str) -> ValueError:
     """A member has a value of the wrong type."""
     kind = gojson.kind_of(value)
     return ValueError(f"json: cannot unmarshal {kind} into Go struct field {struct}.{name} of type {go_type}")
+
+
+def whole_key(key: str, struct: str, name: str, go_type: str) -> int:
+    """A number that is the key of a map."""
+    try:
+        return parse_int(key)
+    except ValueError:
+        raise ValueError(
+            f"json: cannot unmarshal number {key} into Go struct field {struct}.{name} of type {go_type}"
+        ) from None
 
 
 def with_data(old: str, content: str) -> str:
