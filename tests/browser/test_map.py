@@ -119,6 +119,26 @@ def test_what_is_printed_is_the_whole_machine_without_controls(home: str, page_a
         page.emulate_media(media="screen")
 
 
+def test_who_has_what_is_not_known_where_a_file_is_damaged(
+    served: Served, page_at: PageAt, tmp_path: Path
+) -> None:
+    state = shutil.copytree(EIGHT / "state/after-reboot", tmp_path / "state")
+    cpus = state / "cpu_manager_state"
+    cpus.write_text(cpus.read_text()[:-20])
+    home = served("--machine", str(EIGHT / "machine.yaml"), "--state", str(state))
+    page = page_at(home).open("map")
+    expect(page.locator(".map-problem .notice")).to_contain_text("cpu_manager_state: cannot be read")
+    expect(page.locator(".map-summary")).to_have_text("128 CPUs: who has which is not known")
+    page.locator(".holder").first.click()
+    expect(page.locator(".map-side .remarks")).to_contain_text("its CPUs are not known")
+    page.get_by_label("Show everything again").click()
+    page.locator('[data-id="cpu-2"]').click()
+    expect(page.locator(".map-side .badge").first).to_have_text("not known")
+    page.get_by_label("Show", exact=True).select_option("free")
+    assert page.locator(".core:not(.dim)").count() == 0
+    is_sound(page, [1280, 390])
+
+
 def test_keys_go_from_part_to_part(home: str, page_at: PageAt) -> None:
     page = page_at(home).open("map")
     expect(page.locator("svg.picture [tabindex='0']")).to_have_count(1)

@@ -153,6 +153,60 @@ def test_a_kubelet_that_does_not_start_is_said_once(page: Page) -> None:
     assert data["svg"]
 
 
+CPU, DEVICES = "cpu_manager_state", "kubelet_internal_checkpoint"
+
+
+def state_files() -> dict[str, str]:
+    every = (EIGHT / "state/after-reboot").rglob("*_*")
+    return {path.name: path.read_text() for path in every if path.is_file()}
+
+
+CUT = "cannot be read: unexpected end of JSON input"
+
+
+@pytest.mark.parametrize(("dropped", "unknown", "notices"), [
+    pytest.param({}, [], [], id="right"),
+    pytest.param({CPU: "cut"}, ["cpus"], [f"{CPU}: {CUT}; who has CPUs is not known"], id="CPUs, cut off"),
+    pytest.param({CPU: ""}, ["cpus"], [f"there is no {CPU}: who has CPUs is not known"], id="no record of CPUs"),
+    pytest.param({DEVICES: "cut"}, ["devices"], [f"{DEVICES}: {CUT}; who has devices is not known"], id="devices, cut off"),
+    pytest.param({DEVICES: ""}, ["devices"], [f"there is no {DEVICES}: who has devices is not known"], id="no record of devices"),
+    pytest.param({"memory_manager_state": "cut"}, [], [f"memory_manager_state: {CUT}; who has memory is not known"], id="memory, cut off"),
+])  # fmt: skip
+def test_what_a_damaged_file_does_not_say_is_not_free(
+    page: Page, dropped: dict[str, str], unknown: list[str], notices: list[str]
+) -> None:
+    texts = state_files()
+    for name, how in dropped.items():
+        texts[name] = texts[name][:-20] if how else ""
+    files = [{"name": name, "text": text} for name, text in texts.items() if text]
+    files.append({"name": "machine.yaml", "text": (EIGHT / "machine.yaml").read_text()})
+    data = page.post("map", {"node": {"files": files}}).data
+    assert (data["unknown"], data["notices"]) == (unknown, notices)
+    assert bool(data["free"]) is ("cpus" not in unknown)
+    free = {
+        kind: any(part["free"] for part in data["parts"] if part["kind"] == kind) for kind in ("core", "gpu")
+    }
+    assert free == {"core": "cpus" not in unknown, "gpu": "devices" not in unknown}
+    pods = [one for one in data["holders"] if one["kind"] == "pod"]
+    assert all("runs in the shared pool" not in one["lines"] for one in pods if "cpus" in unknown)
+
+
+def test_a_wrong_checksum_is_said_beside_what_the_file_says(page: Page) -> None:
+    texts = {name: re.sub(r'("[Cc]hecksum": *)\d+', r"\g<1>7", text) for name, text in state_files().items()}
+    machine = {"name": "machine.yaml", "text": (EIGHT / "machine.yaml").read_text()}
+    files = [machine, *({"name": name, "text": text} for name, text in texts.items())]
+    data = page.post("map", {"node": {"files": files}}).data
+    assert all("hecksum is 7, but should be" in notice for notice in data["notices"])
+    assert len(data["notices"]) == len(texts)
+    assert [one["cpus"] for one in data["holders"] if one["kind"] == "pod"]
+    config = {"name": "kubelet.yaml", "text": (EIGHT / "kubelet-single-numa-node.yaml").read_text()}
+    texts = {CPU: state_files()[CPU], DEVICES: texts[DEVICES]}
+    files = [machine, config, *({"name": name, "text": text} for name, text in texts.items())]
+    (notice,) = page.post("map", {"node": {"files": files}}).data["notices"]
+    assert notice.startswith(f"{DEVICES}: the Checksum is 7, but should be ")
+    assert notice.endswith("The kubelet starts as if no device were allocated, and may give one out twice.")
+
+
 def test_of_two_machines_neither_is_taken(page: Page) -> None:
     machine = (EIGHT / "machine.yaml").read_text()
     files = [{"name": name, "text": machine} for name in ("a.yaml", "b.yaml")]

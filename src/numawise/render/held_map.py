@@ -3,14 +3,16 @@
 Rules kept here:
 
 1. Everybody who has CPUs, memory or devices is a holder with a mark of its own, in the order of coming; so
-   is the system, for which CPUs and memory are kept.  A CPU that two have is ``several``'s.
+   is the system, for which CPUs and memory are kept.  What several have, each of them has; the drawing, where
+   one mark has room, calls it ``several``'s.
 2. What the drawing cannot say is beside it as data: holders, parts, tables, the shared pool.
 3. A mark is one or more of A-Z and 0-9; ``r`` is what is reserved, ``*`` what several have.
+4. Nothing is free only because the file that would say who has it cannot be read, or is not there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from numawise.codec.checkpoint import CPU_FILE
+from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE
 from numawise.engine.state import DeviceState, NodeState, held_by
 from numawise.machine.hardware import GPU, NIC, Hardware, hardware_of
 from numawise.machine.locality import cpus_by_numa, numa_of, short_address
@@ -35,6 +37,7 @@ from numawise.sets import CpuSet, NumaSet, bits_of, format_ids, ids_of
 from numawise.values import dataclass, field, replace
 
 POD, JOB = "pod", "job"
+CPUS, DEVICES = "cpus", "devices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class MapSource:
     """CPUs kept for the system."""
     notices: tuple[str, ...] = ()
     """What must be known to read the map, a sentence each."""
+    unknown: tuple[str, ...] = ()
+    """Of which of ``CPUS`` and ``DEVICES`` nobody says who has them (rule 4)."""
     before: tuple[str, ...] = ()
     """Holders of a map that this one is compared with, in its order: who is on both has the same mark."""
 
@@ -96,8 +101,11 @@ def map_of_files(hardware: Hardware, folder: StateFolder, names: Mapping[str, st
     """What the state files of a kubelet record, where its configuration is not known."""
     state = NodeState(folder.cpu, folder.memory, DeviceState(grants=folder.devices.grants))
     file = folder.file(CPU_FILE)
-    static = file is not None and file.look.policy == "static"
-    return map_of_state(hardware, state, replace(Rules(), cpu_static=static), names)
+    static = file is not None and file.look.cpu is not None and file.look.policy == "static"
+    unknown = tuple(
+        what for what, name in ((CPUS, CPU_FILE), (DEVICES, DEVICE_FILE)) if not folder.tells(name)
+    )
+    return map_of_state(hardware, state, replace(Rules(), cpu_static=static), names, unknown=unknown)
 
 
 def map_of_state(
@@ -106,6 +114,7 @@ def map_of_state(
     rules: Rules,
     names: Mapping[str, str] | None = None,
     owners: Mapping[str, str] | None = None,
+    unknown: tuple[str, ...] = (),
 ) -> MapSource:
     """What the pods of a node have, and what is kept for the system."""
     known = {uid: f"{pod.namespace}/{pod.name}" for uid, pod in state.active.items() if pod is not None}
@@ -118,7 +127,7 @@ def map_of_state(
         *state.devices.grants,
     )
     holders = [
-        _pod(state, uid, pod_name(uid, known), (owners or {}).get(uid, ""))
+        _pod(state, uid, pod_name(uid, known), (owners or {}).get(uid, ""), unknown)
         for uid in dict.fromkeys((*state.active, *recorded))
     ]
     reserved = rules.reserved_cpus if rules.cpu_static else 0
@@ -128,7 +137,7 @@ def map_of_state(
     }
     holders.append(_system(reserved, system))
     shared = state.cpu.shared if rules.cpu_static else None
-    return MapSource(hardware, tuple(holders), shared, reserved)
+    return MapSource(hardware, tuple(holders), shared, reserved, unknown=unknown)
 
 
 def map_of_holds(capacity: Capacity, holds: Iterable[Hold], notices: Iterable[str] = ()) -> MapSource:
@@ -157,7 +166,7 @@ def with_jobs(node: MapSource, host: MapSource) -> MapSource:
     return replace(node, holders=(*node.holders, *jobs), shared=shared, notices=notices)
 
 
-def _pod(state: NodeState, uid: str, name: str, owner: str) -> MapHolder:
+def _pod(state: NodeState, uid: str, name: str, owner: str, unknown: Sequence[str]) -> MapHolder:
     cpus, own = held_by(state, uid).cpus, state.cpu.assignments.get(uid, {})
     blocks = state.memory.assignments.get(uid, {})
     every = state.memory.pods.get(uid) or tuple(block for some in blocks.values() for block in some)
@@ -180,7 +189,7 @@ def _pod(state: NodeState, uid: str, name: str, owner: str) -> MapHolder:
         ]
         lines.append(f"{container}: {', '.join(filter(None, had)) or 'nothing of its own'}")
     if not cpus:
-        lines.append("runs in the shared pool")
+        lines.append("its CPUs are not known" if CPUS in unknown else "runs in the shared pool")
     granted = tuple(dict.fromkeys(i for ids in devices.values() for i in ids))
     return MapHolder(uid, name, POD, cpus, bytes_by_numa(every), granted, tuple(lines))
 
@@ -219,11 +228,11 @@ def map_data(source: MapSource, width: int, *, tables: bool = True) -> MapForm:
     order = list(dict.fromkeys((*source.before, *known)))
     letters = _letters(order)
     names = {one: Marked(letters[one], clean(known.get(one, one))) for one in order}
-    marks = Marks(names, devices, {numa: tuple(shares) for numa, shares in memory.items()})
-    seen = picture(hardware, cpus, marks)
+    owners = _Owners(cpus, devices, {numa: tuple(shares) for numa, shares in memory.items()}, names)
+    seen = picture(hardware, {cpu: _label(who) for cpu, who in cpus.items()}, owners.marks())
     drawing = inline(seen, width)
     every = bits_of(thread.cpu for thread in hardware.threads)
-    taken = bits_of(cpus)
+    free = 0 if CPUS in source.unknown else every & ~bits_of(cpus) & ~source.reserved
     homes = _Homes(cpus_by_numa(hardware), {item.name: item.numa for item in items_of(hardware)})
     return MapForm(
         name=seen.name,
@@ -235,13 +244,14 @@ def map_data(source: MapSource, width: int, *, tables: bool = True) -> MapForm:
         cpus=CpuSet(every),
         shared=None if source.shared is None else CpuSet(source.shared),
         reserved=CpuSet(source.reserved),
-        free=CpuSet(every & ~taken & ~source.reserved),
+        free=CpuSet(free),
         holders=tuple(
             _holder(one, homes, names[one.id].mark, order.index(one.id), devices, elsewhere)
             for one in holders
         ),
-        parts=tuple(_part(part, hardware, cpus, marks, source.shared or 0) for part in drawing.parts),
+        parts=tuple(_part(part, source, owners) for part in drawing.parts),
         tables=tuple(_tables(hardware)) if tables else (),
+        unknown=source.unknown,
         notices=source.notices,
         remarks=tuple(clean(f"{kind}: {text}") for kind, text in remark_notes(hardware)),
     )
@@ -273,30 +283,65 @@ def _letters(holders: Iterable[str]) -> dict[str, str]:
     return {**found, SYSTEM: "r"}
 
 
-def _by_cpu(holders: Iterable[MapHolder]) -> dict[int, str]:
-    found: dict[int, str] = {}
-    for one in holders:
+def _by_cpu(holders: Iterable[MapHolder]) -> dict[int, tuple[str, ...]]:
+    """CPU → who has it; it is reserved where nobody else has it."""
+    found: dict[int, tuple[str, ...]] = {}
+    for one in sorted(holders, key=lambda each: each.kind == SYSTEM):
         for cpu in ids_of(one.cpus):
-            before = found.get(cpu, one.id)
-            found[cpu] = one.id if before in (one.id, SYSTEM) else before if one.kind == SYSTEM else SEVERAL
+            before = found.get(cpu, ())
+            if not before or one.kind != SYSTEM:
+                found[cpu] = (*before, one.id)
     return found
 
 
 def _by_device(
     hardware: Hardware, holders: Sequence[MapHolder]
-) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Drawn device → holder, and holder → devices that are not drawn."""
+) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    """Drawn device → who has it or a part of it, and holder → devices that are not drawn."""
     drawn = drawn_devices(hardware, (name for one in holders for name in one.devices))
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, ...]] = {}
     elsewhere: dict[str, tuple[str, ...]] = {}
     for one in holders:
         for name in one.devices:
             if name not in drawn:
                 elsewhere[one.id] = (*elsewhere.get(one.id, ()), name)
-            else:
-                place = drawn[name]
-                found[place] = one.id if found.get(place, one.id) == one.id else SEVERAL
+            elif one.id not in found.get(drawn[name], ()):
+                found[drawn[name]] = (*found.get(drawn[name], ()), one.id)
     return found, elsewhere
+
+
+def _label(who: tuple[str, ...]) -> str:
+    """What the drawing calls the holders of one CPU or device."""
+    return who[0] if len(who) == 1 else SEVERAL
+
+
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """Who has what."""
+
+    cpus: Mapping[int, tuple[str, ...]]
+    devices: Mapping[str, tuple[str, ...]]
+    memory: Mapping[int, tuple[tuple[str, int], ...]]
+    names: Mapping[str, Marked]
+
+    def marks(self) -> Marks:
+        """The same for the drawing."""
+        devices = {device: _label(who) for device, who in self.devices.items()}
+        several: dict[int | str, str] = {
+            cpu: self.words(who) for cpu, who in self.cpus.items() if len(who) > 1
+        }
+        several |= {device: self.words(who) for device, who in self.devices.items() if len(who) > 1}
+        return Marks(self.names, devices, self.memory, several)
+
+    def of_device(self, drawn: str) -> tuple[str, ...]:
+        """Who has a device, by its name as it is drawn: without control characters."""
+        if drawn in self.devices:
+            return self.devices[drawn]
+        return next((who for name, who in self.devices.items() if clean(name) == drawn), ())
+
+    def words(self, who: Iterable[str]) -> str:
+        """Holders by name."""
+        return " and ".join(self.names[one].name for one in who)
 
 
 def drawn_devices(hardware: Hardware, names: Iterable[str]) -> dict[str, str]:
@@ -343,12 +388,12 @@ def _holder(
     homes: _Homes,
     mark: str,
     number: int,
-    devices: Mapping[str, str],
+    devices: Mapping[str, tuple[str, ...]],
     elsewhere: Mapping[str, tuple[str, ...]],
 ) -> MapHolderForm:
     sizes = sorted((numa, size) for numa, size in one.memory.items() if size)
     memory = tuple(MapMemory(numa, size, bytes_text(size)) for numa, size in sizes)
-    own = {name for name, holder in devices.items() if holder == one.id}
+    own = {name for name, who in devices.items() if one.id in who}
     return MapHolderForm(
         id=one.id,
         name=clean(one.name),
@@ -367,37 +412,41 @@ def _natural(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-def _part(part: DrawnPart, hardware: Hardware, cpus: Mapping[int, str], marks: Marks, pool: int) -> MapPart:
+def _part(part: DrawnPart, source: MapSource, owners: _Owners) -> MapPart:
     box, cell = part.box, part.cell
     own = cell.cpus if cell else box.cpus
-    who = [cpus[cpu] for cpu in ids_of(own) if cpu in cpus]
-    called = {label: each.name for label, each in marks.holders.items()} | {SEVERAL: SEVERAL}
+    shared, unknown = source.shared or 0, source.unknown
+    known = DEVICES not in unknown if box.device and not cell else CPUS not in unknown
+    who = [one for cpu in ids_of(own) for one in owners.cpus.get(cpu, ())]
     lines: list[str] = []
     if cell:
-        free = {cpu: "shared pool" if pool >> cpu & 1 else "free" for cpu in ids_of(own)}
-        lines = [f"CPU {cpu}: {called[cpus[cpu]] if cpu in cpus else free[cpu]}" for cpu in ids_of(own)]
+        for cpu in ids_of(own):
+            free = "shared pool" if shared >> cpu & 1 else "free" if known else "not known"
+            lines.append(f"CPU {cpu}: {owners.words(owners.cpus.get(cpu, ())) or free}")
     elif box.device:
-        who += [box.hold] if box.hold else []
-        lines = [*box.lines, *(word for word in box.tip.split(", ") if word and word != box.device)]
+        having = owners.of_device(box.device)
+        who += having
+        lines = [f"held by {owners.words(having)}"] if len(having) > 1 else []
+        lines += [*box.lines, *(word for word in box.tip.split(", ") if word and word != box.device)]
     else:
         lines = [word for word in (box.note, *box.lines) if word]
         for holder in dict.fromkeys(who):
-            of_it = bits_of(cpu for cpu in ids_of(own) if cpus.get(cpu) == holder)
-            lines.append(f"{called.get(holder, holder)}: {cpus_word(of_it)}")
+            of_it = bits_of(cpu for cpu in ids_of(own) if holder in owners.cpus.get(cpu, ()))
+            lines.append(f"{owners.names[holder].name}: {cpus_word(of_it)}")
         for numa in box.numa if part.kind != SOCKET else ():
-            for holder, size in marks.memory.get(numa, ()):
+            for holder, size in owners.memory.get(numa, ()):
                 if size:
                     who.append(holder)
-                    lines.append(f"{bytes_text(size)} of its memory: {marks.holders[holder].name}")
-    held_by = tuple(dict.fromkeys(holder for holder in who if holder))
+                    lines.append(f"{bytes_text(size)} of its memory: {owners.names[holder].name}")
+    held_by = tuple(dict.fromkeys(who))
     return MapPart(
         id=part.id,
         kind=part.kind,
         label=cpus_word(own) if cell else box.device or box.title,
         cpus=CpuSet(own),
-        numa=NumaSet(bits_of(box.numa) or numa_of(hardware, own)),
+        numa=NumaSet(bits_of(box.numa) or numa_of(source.hardware, own)),
         holders=held_by,
-        free=not held_by,
+        free=known and not held_by,
         lines=tuple(lines),
     )
 

@@ -54,7 +54,7 @@ class MapPart:
     holders: tuple[str, ...]
     """Ids of those who have it, or a part of it."""
     free: bool
-    """Nobody has any of it."""
+    """Nobody has any of it; false where that is not known."""
     lines: tuple[str, ...]
     """Details for people."""
 
@@ -103,10 +103,12 @@ class MapForm:
     reserved: CpuSet
     """CPUs kept for the system."""
     free: CpuSet
-    """CPUs that somebody could still have alone."""
+    """CPUs that somebody could still have alone; none where it is not known who has CPUs."""
     holders: tuple[MapHolderForm, ...]
     parts: tuple[MapPart, ...]
     tables: tuple[MapTable, ...]
+    unknown: tuple[str, ...]
+    """Of what it is not known who has it, as a state file is damaged or missing: ``cpus``, ``devices``."""
     notices: tuple[str, ...]
     """What must be known to read the map, such as that the kubelet would not start."""
     remarks: tuple[str, ...]

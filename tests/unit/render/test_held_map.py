@@ -75,10 +75,11 @@ def test_who_has_what_stands_on_it() -> None:
     assert [text.text for text in drawn["gpu-0"].iter(f"{SVG}text")] == ["B", "GPU0"]
     assert drawn["gpu-0"].get("aria-label") == "GPU0, held by team/train"
     assert parts["gpu-1"].free
-    assert parts["numa-0"].holders == ("u1", "several", "u2")
-    assert {"web: CPU 0", "several: CPU 1", "team/train: CPUs 2-3", "1 GiB of its memory: web"} <= set(
-        parts["numa-0"].lines
-    )
+    assert parts["numa-0"].holders == ("u1", "u2")
+    assert {"web: CPUs 0-1", "team/train: CPUs 1-3", "1 GiB of its memory: web"} <= set(parts["numa-0"].lines)
+    assert parts["cpu-1"].holders == ("u1", "u2")
+    assert parts["cpu-1"].lines == ("CPU 1: web and team/train", "CPU 5: shared pool")
+    assert drawn["cpu-1"].get("aria-label") == "core with CPUs 1,5: 1 web and team/train, 5 free"
     assert [(one.mark, str(one.cpus), one.devices) for one in form.holders] == [
         ("A", "0-1", ()),
         ("B", "1-3", ("GPU0",)),
@@ -121,6 +122,35 @@ def test_parts_of_a_gpu_and_replicas_count_as_the_gpu() -> None:
     jobs = (MapHolder("1", "a", JOB, devices=("MIG-1",)), MapHolder("2", "b", JOB, devices=("GPU-b::0",)))
     form = map_data(MapSource(hardware, jobs), 800)
     assert [one.devices for one in form.holders] == [("GPU0",), ("GPU1",)]
+
+
+def test_a_gpu_that_several_have_parts_of_is_of_each_of_them() -> None:
+    gpus = (Gpu("GPU0"), *(Gpu(f"GPU0:{i}", uuid=f"MIG-{i}", parent="GPU0") for i in range(3)))
+    jobs = [MapHolder(str(i), name, JOB, devices=(f"MIG-{i}",)) for i, name in enumerate(("a", "b"))]
+    again = MapHolder("0'", "a", JOB, devices=("MIG-2",))
+    form = map_data(MapSource(Hardware(gpus=gpus), (*jobs, again)), 800)
+    assert [one.devices for one in form.holders] == [("GPU0",)] * 3
+    (part,) = (one for one in form.parts if one.kind == "gpu")
+    assert part.holders == ("0", "1", "0'")
+    assert not part.free
+    assert "held by a and b and a" in part.lines
+    assert groups(form)["gpu-0"].get("data-holder") == "several"
+    assert groups(form)["gpu-0"].get("aria-label") == "GPU0, held by a and b and a"
+
+
+@pytest.mark.parametrize(("unknown", "free"), [
+    ((),                  "0-3"),
+    (("cpus",),           ""),
+    (("devices",),        "0-3"),
+    (("cpus", "devices"), ""),
+])  # fmt: skip
+def test_what_is_not_known_is_not_free(unknown: tuple[str, ...], free: str) -> None:
+    core, gpu = "cpus" not in unknown, "devices" not in unknown
+    form = map_data(MapSource(synthetic("4c 1gpu"), unknown=unknown), 400)
+    parts = {part.id: part for part in form.parts}
+    assert (parts["cpu-0"].free, parts["numa-0"].free, parts["gpu-0"].free) == (core, core, gpu)
+    assert (str(form.free), form.unknown) == (free, unknown)
+    assert parts["cpu-0"].lines == ("CPU 0: free" if core else "CPU 0: not known",)
 
 
 def test_many_holders_have_marks_of_their_own() -> None:

@@ -1,9 +1,13 @@
 """The map of a node that was read: what its kubelet would find, or what its files say."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 
+from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.errors import InputError, KubeletRefused
 from numawise.inputs.spec import NodeInput, start_node
+from numawise.machine.hardware import Hardware
+from numawise.node.state.lint import damage
 from numawise.render.held_map import MapSource, map_of_files, map_of_node, with_offered
 from numawise.values import replace
 
@@ -18,11 +22,38 @@ def node_map(node: NodeInput) -> MapSource:
     refused: tuple[str, ...] = ()
     if node.has_config:
         try:
-            return map_of_node(start_node(node), names, hardware=hardware)
+            drawn = map_of_node(start_node(node), names, hardware=hardware)
+            return replace(drawn, notices=tuple(_not_taken(node)))
         except KubeletRefused as refusal:
             refused = (str(refusal),)
     if node.state is None:
         return MapSource(hardware, notices=refused)
     with suppress(InputError):  # hardware of which too little is known for a kubelet is drawn as it is
         hardware = with_offered(hardware, node.machine)
-    return replace(map_of_files(hardware, node.state, names), notices=refused)
+    drawn = map_of_files(hardware, node.state, names)
+    return replace(drawn, notices=(*refused, *_damaged(node, hardware, "".join(refused))))
+
+
+def _not_taken(node: NodeInput) -> Iterator[str]:
+    """The record of devices is the one file without which a kubelet starts."""
+    file = node.state.file(DEVICE_FILE) if node.state is not None else None
+    if file is not None:
+        for one in damage(file, node.version):
+            yield f"{file.name}: {one.message}. {one.why}"
+
+
+def _damaged(node: NodeInput, hardware: Hardware, said: str) -> Iterator[str]:
+    """What is wrong with the files themselves, where that is not said yet, and what is not known then."""
+    folder = node.state
+    assert folder is not None
+    for name, what in ((CPU_FILE, "CPUs"), (MEMORY_FILE, "memory"), (DEVICE_FILE, "devices")):
+        file, unknown = folder.file(name), f"who has {what} is not known"
+        if file is None:
+            needed = name == CPU_FILE or (name == DEVICE_FILE and (hardware.gpus or hardware.pci))
+            if needed:
+                yield f"there is no {name}: {unknown}"
+            continue
+        wrong = () if name in said else tuple(one.message for one in damage(file, node.version))
+        lost = "" if file.look.readable else unknown
+        if wrong or lost:
+            yield f"{name}: {'; '.join((*wrong, lost) if lost else wrong)}"

@@ -63,6 +63,11 @@ class StateFolder:
         """The file of this name, if it is there."""
         return next((file for file in self.files if file.name == name), None)
 
+    def tells(self, name: str) -> bool:
+        """Whether the file of this name says who has what: it is there and its content can be read."""
+        file = self.file(name)
+        return file is not None and file.look.readable
+
     @property
     def texts(self) -> dict[str, str]:
         """Name → text, as a simulated kubelet takes them."""

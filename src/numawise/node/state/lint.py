@@ -52,7 +52,7 @@ from numawise.results.finding import RANK, Finding, Place, Severity, found
 from numawise.rules.behaviour import behaviour_of
 from numawise.rules.check import Refusal
 from numawise.rules.model import CpuOptions, Rules
-from numawise.rules.versions import shown
+from numawise.rules.versions import DEFAULT, Version, shown
 from numawise.sets import ids_of
 from numawise.values import replace
 
@@ -204,6 +204,12 @@ def _configured(against: Against) -> SimulatedNode | None:
 
 
 # --- each file by itself (rule 1) -----------------------------------------------------------
+
+
+def damage(file: StateFile, version: Version = DEFAULT) -> tuple[Finding, ...]:
+    """Why a kubelet of a release does not take a file, whatever else is known of the node."""
+    every = _file(file, Against(version=version))
+    return tuple(finding for finding in every if finding.severity is Severity.ERROR)
 
 
 def _file(file: StateFile, against: Against) -> Iterator[Finding]:

@@ -80,6 +80,8 @@ class Marks:
     """Name, address or UUID of a device → who has it."""
     memory: Mapping[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     """NUMA node → who has how many bytes."""
+    several: Mapping[int | str, str] = field(default_factory=dict)
+    """CPU or device that several have → all of them, in words."""
 
 
 @dataclass(frozen=True, slots=True)

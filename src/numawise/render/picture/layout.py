@@ -304,16 +304,24 @@ class _Draw:
             word = "CPU" if len(by_cpu) == 1 else "core with CPUs"
             tip = f"{word} {format_ids(core)}"
             if holders:
-                tip += ": " + ", ".join(f"{cpu} {self.name(who) or 'free'}" for cpu, who in by_cpu.items())
+                tip += ": " + ", ".join(
+                    f"{cpu} {self.name(who, cpu) or 'free'}" for cpu, who in by_cpu.items()
+                )
             text = " ".join(map(str, by_cpu)) if few else ""
             mark = self.mark(hold) if self.marks is not None else ""
             part = bool(hold) and "" in by_cpu.values()
             cells.append(Cell(f"{text} {mark}".strip(), tip, hold, part, core, mark))
         return tuple(cells)
 
-    def name(self, label: str) -> str:
-        """What to call a holder."""
-        return self.marks.holders[label].name if self.marks and label in self.marks.holders else label
+    def name(self, label: str, of: int | str) -> str:
+        """What to call the holder of a CPU or a device."""
+        if self.marks is None:
+            return label
+        return (
+            self.marks.holders[label].name
+            if label in self.marks.holders
+            else self.marks.several.get(of, label)
+        )
 
     def mark(self, label: str) -> str:
         """The mark of a holder on a map; ``*`` for several, '' for none."""
@@ -346,7 +354,7 @@ class _Draw:
             else ""
         )
         box = Box(one.kind, one.name, self.mark(hold), one.lines, tip=one.tip)
-        told = f"{one.name}, held by {self.name(hold)}" if hold else ""
+        told = f"{one.name}, held by {self.name(hold, one.name)}" if hold else ""
         return replace(box, numa=one.numa, device=one.name, hold=hold, brief=told)
 
     def memory_only(self, by_numa: Mapping[int, Sequence[DeviceItem]]) -> list[Box]:

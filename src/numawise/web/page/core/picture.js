@@ -169,7 +169,9 @@ export function pictureView({ label = "The machine", tools = [] } = {}) {
       card,
       h("strong", null, part.label),
       holders.slice(0, 4).map((one) => h("p", { class: "map-card-holder" }, holderMark(one), one.name)),
-      part.free && part.kind !== "core" ? h("p", { class: "quiet" }, "free") : null,
+      part.kind !== "core" && !holders.length
+        ? h("p", { class: "quiet" }, part.free ? "free" : "not known")
+        : null,
       LEAVES.has(part.kind) && part.numa.length
         ? h("p", { class: "quiet" }, `NUMA ${part.numa.join(", ")}`)
         : null,

@@ -18,6 +18,8 @@ const KINDS = {
   storage: "disks",
   accelerator: "accelerators",
 };
+const LEGEND =
+  "A letter is a holder of the list; r is reserved for the system, * belongs to several.";
 const EXAMPLE = "dgx-h100";
 const NOTHING = "Point at a core, a GPU or a NUMA node; choose one to keep it here.";
 const STATES = [
@@ -59,11 +61,7 @@ export default {
       label: "Map of the machine",
       tools: [h("div", { class: "map-search" }, search), stateChoice, kindChoice, reset, count],
     });
-    const legend = h(
-      "p",
-      { class: "hint map-legend", hidden: true },
-      "A letter is a holder of the list; r is reserved for the system, * belongs to several. Cores without a letter are in the shared pool, pale ones are held with some of their threads.",
-    );
+    const legend = h("p", { class: "hint map-legend", hidden: true });
     const others = machineChooser(params.machine ?? "", (node, words) => choose(node, words));
     const map = h("section", { class: "panel map-panel", "aria-label": "Machine" }, picture.element, legend);
     const side = h(
@@ -210,6 +208,10 @@ export default {
       here?.focus({ preventScroll: true });
       picture.show(data);
       legend.hidden = !data.holders.length;
+      const pool = data.unknown.includes("cpus")
+        ? "Who has the cores is not known."
+        : "Cores without a letter are in the shared pool, pale ones are held with some of their threads.";
+      legend.textContent = `${LEGEND} ${pool}`;
       const kinds = [...new Set(data.parts.map((part) => part.kind).filter((kind) => KINDS[kind]))];
       fill(
         kindChoice,
@@ -267,7 +269,7 @@ export default {
     function showHolders() {
       fill(summary, cpuSummary(data));
       if (data.holders.length) {
-        fill(holders, holderList(data.holders, wanted.holder, pick));
+        fill(holders, holderList(data, wanted.holder, pick));
         return;
       }
       const small = !node && !data.parts.some((part) => part.kind === "gpu");

@@ -9,6 +9,7 @@ export function cpuSummary(data) {
   const size = (list) => numbers(list).length;
   const total = size(data.cpus);
   if (!total) return null;
+  if (data.unknown.includes("cpus")) return h("p", null, `${total} CPUs: who has which is not known`);
   const held = data.holders.filter((one) => one.kind !== "system").flatMap((one) => numbers(one.cpus));
   const shares = [
     [new Set(held).size, "held alone", "held"],
@@ -27,7 +28,8 @@ export function cpuSummary(data) {
 }
 
 /** Everybody who holds something, to be chosen. */
-export function holderList(holders, chosen, pick) {
+export function holderList({ holders, unknown }, chosen, pick) {
+  const nothing = unknown.includes("cpus") ? "its CPUs are not known" : "in the shared pool";
   return h(
     "ul",
     { class: "holder-list" },
@@ -42,7 +44,7 @@ export function holderList(holders, chosen, pick) {
           { type: "button", class: "holder", ...attributes },
           holderMark(one),
           h("span", { class: "holder-name" }, one.name),
-          h("span", { class: "holder-has" }, has.join(" · ") || "in the shared pool"),
+          h("span", { class: "holder-has" }, has.join(" · ") || nothing),
         ),
       );
     }),
@@ -59,7 +61,7 @@ export function partDetail(part, data, pick) {
   return h(
     "div",
     { class: "stack-small" },
-    h("h3", null, part.label, " ", stateOf(part, data.free)),
+    h("h3", null, part.label, " ", stateOf(part, data)),
     facts([
       ["NUMA node", part.numa.join(", ")],
       ["CPUs", part.cpus],
@@ -94,10 +96,12 @@ function remarks(lines) {
   return h("ul", { class: "remarks" }, items);
 }
 
-/** Whether a part is free; of what has many CPUs, how many of them are. */
-function stateOf(part, free) {
+/** Whether a part is free, where that is known; of what has many CPUs, how many of them are. */
+function stateOf(part, { free, unknown }) {
   const own = numbers(part.cpus);
-  if (LEAVES.has(part.kind) || !own.length) return part.free ? badge("yes", "free") : badge("plain", "held");
+  if (LEAVES.has(part.kind) || !own.length)
+    return part.free ? badge("yes", "free") : badge("plain", part.holders.length ? "held" : "not known");
+  if (unknown.includes("cpus")) return badge("plain", "not known");
   const known = new Set(numbers(free)),
     left = own.filter((cpu) => known.has(cpu)).length;
   const some = left ? `${left} of ${own.length} CPUs free` : "no CPU free";
