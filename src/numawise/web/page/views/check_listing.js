@@ -52,11 +52,14 @@ export function keptPlace(body) {
   const first = scrollY && rows().find((row) => top(row) > 0);
   if (!first) return () => {};
   const [line, before] = [Number(first.dataset.line), top(first)];
-  return function putBack(frames = 3) {
+  let most = 30; // frames
+  return function putBack(still = 3) {
     const same = rows().find((row) => Number(row.dataset.line) >= line);
-    if (same) scrollBy({ top: top(same) - before, behavior: "instant" });
-    // what comes into sight gets its true height
-    if (frames) requestAnimationFrame(() => putBack(frames - 1));
+    const moved = same ? top(same) - before : 0;
+    if (moved) scrollBy({ top: moved, behavior: "instant" });
+    // what comes into sight gets its true height, perhaps some frames later
+    const left = Math.abs(moved) < 1 ? still - 1 : 3;
+    if (left && most--) requestAnimationFrame(() => putBack(left));
   };
 }
 
