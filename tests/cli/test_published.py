@@ -17,7 +17,11 @@ ROWS = (
 )
 
 
-def topology(attributes: Sequence[tuple[str, str]] = (POLICY, SCOPE), **more: object) -> dict[str, object]:
+def topology(
+    attributes: Sequence[tuple[str, str]] = (POLICY, SCOPE),
+    rows: Sequence[dict[str, str]] = ROWS,
+    **more: object,
+) -> dict[str, object]:
     """An object of two NUMA nodes: capacity, allocatable and available of each resource."""
     sizes = ("capacity", "allocatable", "available")
     zones = [
@@ -25,10 +29,10 @@ def topology(attributes: Sequence[tuple[str, str]] = (POLICY, SCOPE), **more: ob
             "name": f"node-{numa}",
             "type": "Node",
             "resources": [
-                {"name": name, **dict(zip(sizes, row.split(), strict=True))} for name, row in rows.items()
+                {"name": name, **dict(zip(sizes, row.split(), strict=True))} for name, row in row_of.items()
             ],
         }
-        for numa, rows in enumerate(ROWS)
+        for numa, row_of in enumerate(rows)
     ]
     listed = [{"name": name, "value": value} for name, value in attributes]
     kind = {"apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology"}
@@ -108,3 +112,21 @@ def test_what_only_reads_the_machine_assumes_no_configuration(tmp_path: Path) ->
     ran = program("plan", "kubelet", "--machine", "nrt.yaml", cwd=tmp_path)
     assert ran.status == 0
     assert "configuration assumed" not in ran.err
+
+
+@pytest.mark.parametrize(("gpus", "answer"), [
+    (2, "Rejected, not now (pods that are not known hold 2 nvidia.com/gpu): "),
+    (3, "Rejected, never on this machine as configured, even idle: "),
+])  # fmt: skip
+def test_what_is_in_use_by_nobody_that_is_known_may_become_free(
+    tmp_path: Path, gpus: int, answer: str
+) -> None:
+    rows = [row | {"nvidia.com/gpu": "2 2 1"} for row in ROWS]
+    (tmp_path / "nrt.yaml").write_text(yaml.safe_dump(topology(rows=rows)))
+    (tmp_path / "pod.json").write_text(pod(1, gpus))
+    ran = program(
+        "why", "--machine", "nrt.yaml", "--state", "nrt.yaml", "pod.json", "-o", "json", cwd=tmp_path
+    )
+    (explained,) = json.loads(ran.out)["pods"]
+    assert explained["answer"].startswith(answer)
+    assert explained["heldBy"] == []

@@ -1,5 +1,6 @@
 """The map over the API: what is served, any machine that is named, and the catalogue."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from numawise.ledger.store import Ledger
 from numawise.machine.catalog import CATALOG
 from numawise.results.placement import Grant, Hold, MemoryPart, Owner
 from numawise.results.schema import schema
+from numawise.sets import ids_of, parse_ids
 from numawise.web.desk import Served
 from numawise.web.served import served_by
 from tests import needs
@@ -189,6 +191,30 @@ def test_what_a_damaged_file_does_not_say_is_not_free(
     assert free == {"core": "cpus" not in unknown, "gpu": "devices" not in unknown}
     pods = [one for one in data["holders"] if one["kind"] == "pod"]
     assert all("runs in the shared pool" not in one["lines"] for one in pods if "cpus" in unknown)
+
+
+def test_a_published_node_has_in_use_what_it_publishes_so(page: Page) -> None:
+    sizes = {"capacity": "8", "allocatable": "7", "available": "3"}
+    zones = [{"name": f"node-{i}", "type": "Node", "resources": [{"name": "cpu", **sizes}]} for i in range(2)]
+    value: dict[str, object] = {"kind": "NodeResourceTopology", "metadata": {"name": "n1"}, "zones": zones}
+    value["apiVersion"] = "topology.node.k8s.io/v1alpha2"
+    node = {"files": [{"name": "nrt.json", "text": json.dumps(value)}]}
+    data = page.post("map", {"node": node}).data
+    said = "A NodeResourceTopology says how much is in use, not which CPUs and devices"
+    assert (data["unknown"], data["free"], data["notices"]) == (["cpus", "devices"], "", [f"{said}."])
+    value["attributes"] = [{"name": "topologyManagerPolicy", "value": "restricted"}]
+    node = {"files": [{"name": "nrt.json", "text": json.dumps(value)}]}
+    data = page.post("map", {"node": node}).data
+    assert (data["unknown"], data["notices"]) == ([], [f"{said}: as much as is in use is drawn."])
+    assert len(parse_cpus(data["free"])) == 6
+    assert [(one["name"], len(parse_cpus(one["cpus"]))) for one in data["holders"]] == [
+        ("(not known)", 8),
+        ("the system (reserved)", 2),
+    ]
+
+
+def parse_cpus(text: str) -> list[int]:
+    return list(ids_of(parse_ids(text)))
 
 
 def test_a_wrong_checksum_is_said_beside_what_the_file_says(page: Page) -> None:

@@ -210,6 +210,18 @@ class Holding:
         return bool(self.cpus or self.memory or self.devices)
 
 
+def recorded(state: NodeState) -> tuple[str, ...]:
+    """Uids under which anything is recorded, whether their pods are known or not."""
+    tables = (
+        state.cpu.assignments,
+        state.cpu.pods,
+        state.memory.assignments,
+        state.memory.pods,
+        state.devices.grants,
+    )
+    return tuple(dict.fromkeys(uid for table in tables for uid in table))
+
+
 def held_by(state: NodeState, uid: str) -> Holding:
     """What is recorded for one pod."""
     cpus = state.cpu.pods.get(uid, 0)

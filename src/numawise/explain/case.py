@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from numawise.engine.admit import Admitted, Decision
 from numawise.engine.lifecycle import devices_changed, plugins_spoke, remove
 from numawise.engine.start import Records, start
-from numawise.engine.state import NodeState
+from numawise.engine.state import NodeState, recorded
 from numawise.engine.trace import Note, ignore
 from numawise.errors import SearchEnded
 from numawise.machine.model import DevicePlugin, Machine
@@ -129,8 +129,14 @@ def without(case: ExplainCase, *uids: str) -> ExplainCase:
 
 
 def idle(case: ExplainCase) -> ExplainCase:
-    """The same after all other pods have ended."""
-    return without(case, *(uid for uid in case.state.active if uid != case.pod.uid))
+    """The same after all other pods have ended, also those of which only what they hold is known."""
+    alone = without(case, *(uid for uid in case.state.active if uid != case.pod.uid))
+    nameless = {*recorded(alone.state)} - {case.pod.uid}
+    return (
+        with_state(alone, replace(alone.state, departed=alone.state.departed | nameless))
+        if nameless
+        else alone
+    )
 
 
 def healed(case: ExplainCase, resources: Iterable[str]) -> ExplainCase:

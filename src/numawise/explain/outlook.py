@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.matching import EVICTED, NODE_PORTS, SHUTDOWN, Unmet
 from numawise.engine.predicates import PODS, Insufficient, asked, held, others
-from numawise.engine.state import Holding, held_by
+from numawise.engine.state import Holding, held_by, recorded
 from numawise.errors import SearchEnded
 from numawise.explain.case import ExplainCase, created_again, decided, healed, idle
 from numawise.explain.free import is_memory
@@ -78,16 +78,23 @@ def _held(case: ExplainCase, short: Insufficient | None, resources: Sequence[str
     state = case.state
     if short is not None:
         return _requested(case, short)
-    holdings = {uid: held_by(state, uid) for uid in state.active if uid != case.pod.uid}
+    gone = {case.pod.uid, *state.departed}
+    every = dict.fromkeys((*state.active, *recorded(state)))
+    holdings = {uid: held_by(state, uid) for uid in every if uid not in gone}
     amounts = {name: {uid: _amount(one, name) for uid, one in holdings.items()} for name in resources}
     shown = [name for name, sizes in amounts.items() if any(sizes.values())][:MOST_RESOURCES]
-    holders = tuple(uid for uid in holdings if any(amounts[name][uid] for name in shown))
-    if not holders:
-        on_node = f"{counted(len(holdings), 'other pod')} on the node"
-        return Outlook(NOT_NOW, f"not now ({on_node})", tuple(holdings))
+    holding = [uid for uid in holdings if any(amounts[name][uid] for name in shown)]
+    holders = tuple(uid for uid in holding if uid in state.active)
+    if not holding:
+        on_node = f"{counted(len(state.active.keys() - gone), 'other pod')} on the node"
+        return Outlook(NOT_NOW, f"not now ({on_node})", tuple(uid for uid in holdings if uid in state.active))
     parts = both([_amount_text(name, sum(amounts[name].values())) for name in shown])
-    hold = "holds" if len(holders) == 1 else "hold"
-    return Outlook(NOT_NOW, f"not now ({counted(len(holders), 'pod')} {hold} {parts})", holders)
+    who = counted(len(holders), "pod") if holders else ""
+    if len(holding) > len(holders):
+        who = f"{who} and others that are not known" if who else "pods that are not known"
+    return Outlook(
+        NOT_NOW, f"not now ({who} {'holds' if len(holding) == 1 and holders else 'hold'} {parts})", holders
+    )
 
 
 def _requested(case: ExplainCase, short: Insufficient) -> Outlook:

@@ -90,8 +90,18 @@ class Recognised:
 
     @property
     def node(self) -> NodeSpec:
-        """The node alone: what it publishes of itself is its machine, and says more than another one."""
-        return replace(self.spec, machine=self.published) if self.published else self.spec
+        """The node alone: what it publishes of itself is its machine, and says more than another one.
+
+        It also says how much is in use, where no state files say who has it.
+        """
+        if not self.published:
+            return self.spec
+        used = len(self.published) == 1 and not self.spec.bundle
+        return replace(
+            self.spec,
+            machine=self.published,
+            state=self.spec.state or (self.published if used else self.spec.state),
+        )
 
 
 @dataclass(slots=True)

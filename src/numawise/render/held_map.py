@@ -13,7 +13,7 @@ Rules kept here:
 from collections.abc import Iterable, Mapping, Sequence
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE
-from numawise.engine.state import DeviceState, NodeState, held_by
+from numawise.engine.state import DeviceState, NodeState, held_by, recorded
 from numawise.machine.hardware import GPU, NIC, Hardware, hardware_of
 from numawise.machine.locality import cpus_by_numa, numa_of, short_address
 from numawise.machine.model import Machine
@@ -119,16 +119,9 @@ def map_of_state(
     """What the pods of a node have, and what is kept for the system."""
     known = {uid: f"{pod.namespace}/{pod.name}" for uid, pod in state.active.items() if pod is not None}
     known |= names or {}
-    recorded = (
-        *state.cpu.assignments,
-        *state.cpu.pods,
-        *state.memory.assignments,
-        *state.memory.pods,
-        *state.devices.grants,
-    )
     holders = [
         _pod(state, uid, pod_name(uid, known), (owners or {}).get(uid, ""), unknown)
-        for uid in dict.fromkeys((*state.active, *recorded))
+        for uid in dict.fromkeys((*state.active, *recorded(state)))
     ]
     reserved = rules.reserved_cpus if rules.cpu_static else 0
     system = {

@@ -8,8 +8,10 @@ from numawise.errors import InputError, KubeletRefused
 from numawise.inputs.spec import NodeInput, start_node
 from numawise.machine.hardware import Hardware
 from numawise.node.state.lint import damage
-from numawise.render.held_map import MapSource, map_of_files, map_of_node, with_offered
+from numawise.render.held_map import CPUS, DEVICES, MapSource, map_of_files, map_of_node, with_offered
 from numawise.values import replace
+
+HOW_MUCH = "A NodeResourceTopology says how much is in use, not which CPUs and devices"
 
 
 def node_map(node: NodeInput) -> MapSource:
@@ -27,7 +29,9 @@ def node_map(node: NodeInput) -> MapSource:
         except KubeletRefused as refusal:
             refused = (str(refusal),)
     if node.state is None:
-        return MapSource(hardware, notices=refused)
+        published = node.published is not None
+        unknown, why = ((CPUS, DEVICES), (f"{HOW_MUCH}.",)) if published else ((), ())
+        return MapSource(hardware, notices=(*refused, *why), unknown=unknown)
     with suppress(InputError):  # hardware of which too little is known for a kubelet is drawn as it is
         hardware = with_offered(hardware, node.machine)
     drawn = map_of_files(hardware, node.state, names)
@@ -35,7 +39,9 @@ def node_map(node: NodeInput) -> MapSource:
 
 
 def _not_taken(node: NodeInput) -> Iterator[str]:
-    """The record of devices is the one file without which a kubelet starts."""
+    """What a kubelet that started does not know: the record of devices is the one file it does without."""
+    if node.published is not None:
+        yield f"{HOW_MUCH}: as much as is in use is drawn."
     file = node.state.file(DEVICE_FILE) if node.state is not None else None
     if file is not None:
         for one in damage(file, node.version):
