@@ -12,7 +12,7 @@ Rules kept here:
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -180,8 +180,10 @@ class _Way:
         return (edit_of(self.file, self.text, start, end, lines),)
 
     def added(self, key: str | int, value: object) -> Edits:
-        """A new entry of the mapping that was reached (rule 4)."""
+        """A new entry of the collection that was reached (rule 4)."""
         node = self.node
+        if isinstance(node, yaml.SequenceNode):
+            return self.appended(value) if key == len(node.value) else ()
         if not isinstance(node, yaml.MappingNode) or not isinstance(key, str):
             return ()
         if any(one.value == "<<" for one, _ in node.value):
@@ -203,8 +205,22 @@ class _Way:
         if not node.value:
             return ()
         first_key, (_, last) = node.value[0][0], node.value[-1]
-        indent = first_key.start_mark.column
-        lines = newline.join(_block({key: value}, indent))
+        return self.below(last, _block({key: value}, first_key.start_mark.column))
+
+    def appended(self, value: object) -> Edits:
+        """One more member of the list that was reached, which has some."""
+        node = self.node
+        if not node.value:
+            return ()
+        if not node.flow_style:
+            return self.below(node.value[-1], _block([value], node.start_mark.column))
+        at = _end(node.value[-1])
+        return (edit_of(self.file, self.text, at, at, f", {_flow(value, json_text=self.json_text)}"),)
+
+    def below(self, last: Any, rows: Iterable[str]) -> Edits:  # noqa: ANN401 - a node of PyYAML
+        """New lines after those of the last entry."""
+        newline = _newline(self.text)
+        lines = newline.join(rows)
         at = _end(last)
         if at and self.text[at - 1] == "\n":
             return (edit_of(self.file, self.text, at, at, f"{lines}{newline}"),)
@@ -244,6 +260,8 @@ class _Way:
         if self.text[end - 1 : end] != "\n":
             stop = self.text.find("\n", end)
             end = len(self.text) if stop < 0 else stop + 1
+            if stop < 0 and line:  # the last line, which does not end: the one before it ends so then
+                line -= 2 if self.text[line - 2 : line] == "\r\n" else 1
         return (edit_of(self.file, self.text, line, end, ""),)
 
 

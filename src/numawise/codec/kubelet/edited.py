@@ -3,12 +3,14 @@
 Rules kept here:
 
 1. A change sets one setting or takes it out; a mapping that has nothing left goes with its last member.
-2. After each change the text is read again.  Where it cannot be changed in place, or would then say anything
+2. Of a setting that has members, only those that differ are changed.
+3. After each change the text is read again.  Where it cannot be changed in place, or would then say anything
    else than was wanted, it is written anew as a whole, and that is said: comments are lost.
-3. An empty text becomes a KubeletConfiguration.
+4. A configuration that is a text inside an object, as in a ConfigMap, is changed there and nowhere else.
+5. An empty text becomes a KubeletConfiguration.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from numawise.codec.document import Document, Part, read_documents
@@ -31,7 +33,7 @@ class EditedText:
 
     text: str
     rewritten: bool = False
-    """It was written anew: comments are lost (rule 2)."""
+    """It was written anew: comments are lost (rule 3)."""
 
 
 def edited(text: str, changes: Sequence[tuple[Steps, object]]) -> EditedText:
@@ -45,40 +47,140 @@ def edited(text: str, changes: Sequence[tuple[Steps, object]]) -> EditedText:
 
 
 def _changed(text: str, steps: Steps, value: object) -> tuple[str, bool]:
-    document, part = _configuration(text)
-    whole = (*part.steps, *steps)
-    wanted = _with(document.value, whole, value)
-    if wanted == document.value:
+    found = _configuration(text)
+    wanted = _with(found.inner.value, (*found.part.steps, *steps), value)
+    if wanted == found.inner.value:
         return text, False
-    edits = remove(part, steps) if value is None else set_value(part, steps, value)
-    if edits:
-        new = corrected(text, edits)
-        if _says(new, wanted):
-            return new, False
-    return manifest_yaml(wanted), True
+    new = text
+    for way, member in _differences(found.inner.value, wanted):
+        root = _configuration(new).inner.root
+        edits = remove(root, way) if member is GONE else set_value(root, way, member)
+        if not edits:
+            return found.anew(wanted), True
+        new = corrected(new, edits)
+        if not found.only(new):
+            return found.anew(wanted), True
+    return (new, False) if _configuration(new).inner.value == wanted else (found.anew(wanted), True)
 
 
-def _configuration(text: str) -> tuple[Document, Part]:
+GONE = object()
+
+
+def _differences(old: Any, new: Any, steps: Steps = ()) -> Iterator[tuple[Steps, object]]:  # noqa: ANN401 - likewise
+    """The single members that differ, ``GONE`` for one that goes; one after the other makes the new value."""
+    if old == new:
+        return
+    if isinstance(old, Mapping) and isinstance(new, Mapping) and old and new:
+        for key in old:
+            if key in new:
+                yield from _differences(old[key], new[key], (*steps, key))
+        yield from (((*steps, key), new[key]) for key in new if key not in old)
+        yield from (((*steps, key), GONE) for key in old if key not in new)
+    elif isinstance(old, list) and isinstance(new, list) and old and new:
+        kept = _kept(old, new)
+        yield from (((*steps, at), GONE) for at in reversed(range(len(old))) if at not in kept)
+        for at, number in enumerate(kept):
+            yield from _differences(old[number], new[at], (*steps, at))
+        yield from (((*steps, at), new[at]) for at in range(len(kept), len(new)))
+    else:
+        yield steps, new
+
+
+def _kept(old: list[Any], new: list[Any]) -> list[int]:
+    """Which members of a list become the first of the new one: those that are in both, or else the first."""
+    found: list[int] = []
+    for member in new:
+        at = next((at for at in range(found[-1] + 1 if found else 0, len(old)) if old[at] == member), None)
+        if at is None:
+            return list(range(min(len(old), len(new))))
+        found.append(at)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Configuration:
+    """A configuration, and the document that it is in: the whole text, or a text inside of that."""
+
+    outer: Document
+    part: Part
+
+    @property
+    def inner(self) -> Document:
+        return self.part.document
+
+    def only(self, text: str) -> bool:
+        """Whether another text differs in nothing but in the document with the configuration."""
+        try:
+            other = _configuration(text)
+        except InputError:
+            return False
+        if self.inner is self.outer:
+            return other.inner is other.outer
+        place = self.place()
+        return (
+            place is not None
+            and _with(self.outer.value, place, _at(other.outer.value, place)) == other.outer.value
+        )
+
+    def anew(self, wanted: object) -> str:
+        """The whole text written with another configuration."""
+        if self.inner is self.outer:
+            return manifest_yaml(wanted)
+        place = self.place()
+        if place is None:
+            raise InputError(
+                "has its configuration packed inside, where it cannot be changed",
+                file=FILE,
+                advice="give the configuration alone, or change it in its text",
+            )
+        return manifest_yaml(_with(self.outer.value, place, manifest_yaml(wanted)))
+
+    def place(self) -> Steps | None:
+        """Where its text stands in the outer document; None: it is packed there, or stands there twice."""
+        places = [steps for steps, text in _texts(self.outer.value) if _reads_as(text, self.inner.value)]
+        return places[0] if len(places) == 1 else None
+
+
+def _texts(value: object, steps: Steps = ()) -> Iterator[tuple[Steps, str]]:
+    """All texts of several lines inside a value."""
+    if isinstance(value, str):
+        if "\n" in value:
+            yield steps, value
+        return
+    members = (
+        value.items() if isinstance(value, Mapping) else enumerate(value if isinstance(value, list) else ())
+    )
+    for step, member in members:
+        yield from _texts(member, (*steps, step))
+
+
+def _reads_as(text: str, value: object) -> bool:
+    try:
+        documents = read_documents(text, FILE)
+    except InputError:
+        return False
+    return len(documents) == 1 and documents[0].value == value
+
+
+def _at(value: Any, steps: Steps) -> object:  # noqa: ANN401 - likewise
+    for step in steps:
+        value = value[step]
+    return value
+
+
+def _configuration(text: str) -> _Configuration:
     documents = read_documents(text, FILE)
     for document in documents:
         forms = [one for one in kubelet_configurations(document) if one.part is not None]
         if len(documents) == 1 and len(forms) == 1 and forms[0].part is not None:
-            return document, forms[0].part
+            return _Configuration(document, forms[0].part)
     if len(documents) == 1 and isinstance(documents[0].value, Mapping) and "kind" not in documents[0].value:
-        return documents[0], documents[0].root
+        return _Configuration(documents[0], documents[0].root)
     raise InputError(
         "is not one kubelet configuration",
         file=FILE,
         advice="change it in its text, or begin with an empty one",
     )
-
-
-def _says(text: str, wanted: object) -> bool:
-    try:
-        documents = read_documents(text, FILE)
-    except InputError:
-        return False
-    return len(documents) == 1 and documents[0].value == wanted
 
 
 def _with(value: Any, steps: Steps, new: object) -> Any:  # noqa: ANN401 - as a configuration has it
