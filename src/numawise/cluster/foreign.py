@@ -17,6 +17,7 @@ Rules kept here:
    stays taken until the object says otherwise.
 6. A fingerprint tells which pods were counted: all that are bound, or all but those bound last.  Without one
    that fits, pods count as new that were bound less than ``SLACK`` seconds before the object was written.
+7. Of what a zone says is free, no more counts than it says that pods may get.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,12 +69,20 @@ def foreign_zones(topology: NodeTopology, written: float) -> ForeignZones | str:
     return ForeignZones(
         topology.policy,
         topology.scope or "container",
-        {zone: {name: own.get(name, 0) for name in known} for zone, own in topology.available.items()},
+        {
+            zone: _at_most({name: own.get(name, 0) for name in known}, topology.allocatable.get(zone, {}))
+            for zone, own in topology.available.items()
+        },
         {zone: {name: own.get(name, 0) for name in known} for zone, own in topology.allocatable.items()},
         written,
         topology.attributes.get(FINGERPRINT, "") if method in (ALL, EXCLUSIVE) else "",
         exclusive=method == EXCLUSIVE,
     )
+
+
+def _at_most(own: Mapping[str, int], bounds: Mapping[str, int]) -> Amounts:
+    """Rule 7."""
+    return {name: min(size, bounds.get(name, size)) for name, size in own.items()}
 
 
 def uncounted(zones: ForeignZones, pods: Sequence[ClusterPod]) -> Sequence[ClusterPod]:

@@ -12,11 +12,12 @@ Rules kept here:
 4. Nodes in equal states are asked once, and without a trial where counting gives the same
    (``cluster.counting``).  Whoever looks again (``NodeBoard``) asks those that changed.
 5. Of the zones of another exporter only what they say is shown; a shape fits where the careful model of
-   ``cluster.foreign`` says so, and holes are not known.
+   ``cluster.foreign`` says so, and holes are not known.  Without a Node object the sums are the zones' own.
 """
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from numawise.cluster.asking import Asker, LetIn, Member, Shape, Situation
 from numawise.cluster.choice import shape_of
@@ -254,6 +255,14 @@ class NodeBoard:
         return known[2]
 
 
+def _in_all(zones: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
+    """What zones have together, CPUs in thousandths."""
+    sums: Counter[str] = Counter()
+    for own in zones.values():
+        sums.update({name: size * 1000 if name == CPU else size for name, size in own.items()})
+    return dict(sorted(sums.items()))
+
+
 def live_rooms(view: LiveCluster, names: Iterable[str], now: float) -> NodesReport:
     """Nodes of a cluster as it is, looked at once."""
     return NodeBoard(view).report(names, now)
@@ -280,6 +289,8 @@ def _live_room(view: LiveCluster, rooms: NodeRooms, name: str, now: float) -> No
         for zone, own in sorted(node.left.items())
     )
     room = replace(room, known=view.how(name), policy=zones.policy, scope=zones.scope, numa=numa)
+    if described is None:
+        room = replace(room, free=_in_all(node.left), allocatable=_in_all(zones.allocatable))
     for shape, pod in rooms.shapes[:MOST_SHAPES]:
         if lack_by_sums(node, pod) is None and judged(zones, node.left, defaulted(pod)) is not None:
             return replace(room, fits=shape.name, places=1, more=True)

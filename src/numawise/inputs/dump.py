@@ -5,7 +5,9 @@ Rules kept here:
 1. A dump has objects of these kinds and no others, in one file or several, nodes or what they publish among
    them; it counts for the time at which the file was written.
 2. What an object holds is judged as if the API server had sent it, and of each that is kept which decides.
-3. A list in JSON may be long (``codec.object_list``): one object of it is in memory at a time.
+3. A node that has no name, or one that no API server takes as part of a path, is refused: nobody could ask
+   about it.
+4. A list in JSON may be long (``codec.object_list``): one object of it is in memory at a time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,7 @@ from numawise.codec.cluster_pod import PodReading
 from numawise.codec.document import ORDINARY, TOO_DEEP, mapping, read_file
 from numawise.codec.infile import is_file
 from numawise.codec.object_list import LARGEST_LIST, ObjectList, object_list
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.inputs.cluster import VisibleCluster
 from numawise.inputs.live import NODE, POD, TOPOLOGY, slim_node, slim_topology, take
 from numawise.kube.client import Object
@@ -74,12 +76,24 @@ def _objects(files: Sequence[Path], most: int, largest: int) -> list[tuple[str, 
                 own = str(row.get("kind") or kind) if isinstance(row, Mapping) else ""
                 if own not in slim:
                     return []
-                objects.append((own, slim[own](mapping(row))))
+                value = slim[own](mapping(row))
+                if own != POD:
+                    _check_name(own, value, str(path))
+                objects.append((own, value))
     return objects
 
 
+def _check_name(kind: str, value: Object, file: str) -> None:
+    """Rule 3."""
+    name = mapping(value.get("metadata")).get("name")
+    if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "%" in name:
+        what = f"the name {quoted(name)}, which no node can have" if name else "no name"
+        advice = "give what kubectl get -o json prints"
+        raise InputError(f"a {kind} has {what}", file=file, field="metadata.name", advice=advice)
+
+
 def _lists(path: Path, largest: int) -> list[tuple[str, Objects, int]]:
-    """The lists of a file: of which kind objects are that do not say so, the objects, the size (rule 3)."""
+    """The lists of a file: of which kind objects are that do not say so, the objects, the size (rule 4)."""
     long = object_list(path, largest)
     if long is not None and long.kind.endswith("List"):
         return [(long.kind.removesuffix("List"), long, long.size)]

@@ -1,17 +1,20 @@
 """Zones of other exporters: a careful answer, which is never more than the kubelet would say."""
 
 import random
+from collections import Counter
 
 import pytest
 
 from numawise.cluster.asking import Asker, LetIn, Situation, members_of
 from numawise.cluster.live import LiveCluster
+from numawise.cluster.node_rooms import live_rooms
 from numawise.codec.fingerprint import fingerprint
 from numawise.engine.admit import Admitted
 from numawise.node.node import SimulatedNode
+from numawise.quantity import Quantity
 from tests.property.lives import members, some_pod
 from tests.unit.cluster.live_objects import api_node, api_pod, foreign
-from tests.unit.cluster.nodes import gpu_pod, kubelet
+from tests.unit.cluster.nodes import GPU, gpu_pod, kubelet
 
 POLICIES = (
     {
@@ -47,6 +50,42 @@ def test_one_zone_must_have_all() -> None:
     assert verdict(view, 0, cpu="500m") == (True, 1)
     assert view.situation("a", NOW) is None
     assert view.problems("a") == ()
+
+
+def test_no_more_is_free_than_pods_may_get() -> None:
+    value = foreign(kubelet(), "a")
+    for zone in value["zones"]:
+        for resource in zone["resources"]:
+            resource["available"] = "1e30"
+    view = LiveCluster()
+    view.take_topology("a", value, NOW)
+    assert verdict(view, 4)[0]
+    assert not verdict(view, 5)[0]
+    assert not verdict(view, 1, cpu="8")[0]
+
+
+def test_without_a_node_object_the_sums_are_those_of_the_zones() -> None:
+    zones = zones_of("a", node := kubelet())
+    (alone,) = live_rooms(seen(node), ["a"], NOW).nodes
+    assert alone.known == "conservative"
+    assert alone.allocatable[GPU] == zones[GPU] > 0
+    assert alone.allocatable["cpu"] == zones["cpu"] * 1000
+    assert alone.free == alone.allocatable
+    view = seen(node)
+    view.take_node("a", api_node("a"), NOW)
+    (listed,) = live_rooms(view, ["a"], NOW).nodes
+    described = view.views["a"].description
+    assert described is not None
+    assert listed.allocatable == described.allocatable != alone.allocatable
+
+
+def zones_of(name: str, node: SimulatedNode) -> Counter[str]:
+    """What the zones that are published have together."""
+    sums: Counter[str] = Counter()
+    for zone in foreign(node, name)["zones"]:
+        for one in zone["resources"]:
+            sums[one["name"]] += Quantity.parse(one["allocatable"]).value
+    return sums
 
 
 def test_pods_that_may_not_be_counted_are_taken_off_every_zone() -> None:

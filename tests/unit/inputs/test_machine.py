@@ -157,6 +157,8 @@ def test_a_topology_beside_prints_adds_what_they_lack(here: Path) -> None:
     (topology(zones=[zone(0, "1.5")]),                 "'1.5' is not a whole amount"),
     (topology(zones=[{**zone(0), "resources": []}]),   "does not have the resource cpu"),
     (topology(zones=[zone(0), zone(0)]),               "is listed twice"),
+    (topology(zones=[zone(0), zone(64)]),              "'node-64' is listed twice or above node-63"),
+    (topology(zones=[zone(0), zone(10**20)]),          "is listed twice or above node-63"),
 ])  # fmt: skip
 def test_bad_topologies(value: dict[str, object], words: str, here: Path) -> None:
     (here / "nrt.yaml").write_text(to_yaml(value))

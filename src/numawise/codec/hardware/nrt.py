@@ -28,7 +28,7 @@ from numawise.values import dataclass, field
 
 GROUP, KIND = "topology.node.k8s.io", "NodeResourceTopology"
 SOURCE = "NodeResourceTopology"
-ZONE = re.compile(r"node-([0-9]{1,2})", re.ASCII)
+ZONE = re.compile(r"node-([0-9]+)", re.ASCII)
 MOST_DEVICES = 4096
 CPUS_ASSUMED = (
     "a NodeResourceTopology does not have CPU ids: CPUs are numbered NUMA node by NUMA node, each is a core "

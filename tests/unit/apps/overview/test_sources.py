@@ -52,3 +52,22 @@ def test_files_that_are_no_dump(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no dump of a cluster") as problem:
         dumped([str(path)], "pod.yaml", "1")
     assert "kubectl get nodes,pods,noderesourcetopologies" in problem.value.advice
+
+
+@pytest.mark.parametrize("kind", ["Node", "NodeResourceTopology"])
+@pytest.mark.parametrize(("name", "words"), [
+    ("<b>x</b>", "the name '<b>x</b>', which no node can have"),
+    ("a%2Fb",    "the name 'a%2Fb', which no node can have"),
+    ("..",       "which no node can have"),
+    ([7],        "which no node can have"),
+    ("",         "has no name"),
+    (None,       "has no name"),
+])  # fmt: skip
+def test_names_that_nobody_could_ask_about(kind: str, name: object, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": [{"kind": kind, "metadata": {"name": name}}]}))
+    with pytest.raises(InputError) as problem:
+        dumped([str(path)], "dump.json", "1")
+    assert (problem.value.file, problem.value.field) == (str(path), "metadata.name")
+    assert problem.value.message.startswith(f"a {kind} has")
+    assert words in problem.value.message
