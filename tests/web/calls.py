@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from numawise.apps.overview.sources import SourceCluster
 from numawise.inputs.spec import NodeSpec
@@ -99,7 +99,7 @@ class Page:
         given = {"host": HOST} | {name.replace("_", "-").lower(): value for name, value in headers.items()}
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
-            "path": parts.path, "raw_path": quote(parts.path).encode(), "query_string": parts.query.encode(), "root_path": "",
+            "path": unquote(parts.path), "raw_path": quote(parts.path, safe="/%").encode(), "query_string": parts.query.encode(), "root_path": "",
             "headers": [(name.encode(), value.encode("latin-1")) for name, value in given.items()] + list(again),
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 9801),
         }  # fmt: skip
