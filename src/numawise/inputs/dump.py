@@ -77,19 +77,22 @@ def _objects(files: Sequence[Path], most: int, largest: int) -> list[tuple[str, 
                 if own not in slim:
                     return []
                 value = slim[own](mapping(row))
-                if own != POD:
-                    _check_name(own, value, str(path))
+                _check_name(own, value, str(path))
                 objects.append((own, value))
     return objects
 
 
 def _check_name(kind: str, value: Object, file: str) -> None:
-    """Rule 3."""
-    name = mapping(value.get("metadata")).get("name")
+    """Rule 3; a pod may have no node yet."""
+    part, key = ("spec", "nodeName") if kind == POD else ("metadata", "name")
+    name = mapping(value.get(part)).get(key)
+    if kind == POD and not name:
+        return
     if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "%" in name:
+        has = "is on a node with" if kind == POD else "has"
         what = f"the name {quoted(name)}, which no node can have" if name else "no name"
         advice = "give what kubectl get -o json prints"
-        raise InputError(f"a {kind} has {what}", file=file, field="metadata.name", advice=advice)
+        raise InputError(f"a {kind} {has} {what}", file=file, field=f"{part}.{key}", advice=advice)
 
 
 def _lists(path: Path, largest: int) -> list[tuple[str, Objects, int]]:

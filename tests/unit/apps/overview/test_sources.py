@@ -71,3 +71,16 @@ def test_names_that_nobody_could_ask_about(kind: str, name: object, words: str, 
     assert (problem.value.file, problem.value.field) == (str(path), "metadata.name")
     assert problem.value.message.startswith(f"a {kind} has")
     assert words in problem.value.message
+
+
+def test_a_pod_on_a_node_that_nobody_could_ask_about(tmp_path: Path) -> None:
+    path = tmp_path / "dump.json"
+    node = {"kind": "Node", "metadata": {"name": "a"}}
+    pods = [
+        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": name}} for name in ("", "a", "a/b")
+    ]
+    path.write_text(json.dumps({"kind": "List", "items": [node, *pods[:2]]}))
+    assert dumped([str(path)], "dump.json", "1").size == 3
+    path.write_text(json.dumps({"kind": "List", "items": [node, *pods]}))
+    with pytest.raises(InputError, match="a Pod is on a node with the name 'a/b', which no node can have"):
+        dumped([str(path)], "dump.json", "1")
