@@ -48,9 +48,10 @@ def read_state(words: str | Sequence[str]) -> StateFolder:
 
 def _files(word: str, remarks: list[str]) -> Iterator[StateFile]:
     path = Path(word)
-    if not is_file(path):
-        what = "is a directory; give it alone" if is_folder(path) else "there is no such file or folder"
-        raise InputError(what, file=word, advice=ADVICE)
+    if is_folder(path):
+        raise InputError("is a directory; give it alone", file=word, advice=ADVICE)
+    if not is_there(path):
+        raise InputError("there is no such file or folder", file=word, advice=ADVICE)
     raw = _bytes(path)
     text = raw.decode("utf-8", errors="replace")
     inside = pasted(text)

@@ -1,11 +1,13 @@
-"""State files with what a terminal shows around them."""
+"""State files as people have them: with what a terminal shows around them, or no files at all."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.pasted import pasted
+from numawise.errors import InputError
 from numawise.inputs.state import read_state
 
 CPU = '{"policyName":"static","defaultCpuSet":"0,4-7","entries":{"a":{"main":"1-3"}},"checksum":1234567890}'
@@ -53,3 +55,12 @@ def test_in_a_folder(tmp_path: Path) -> None:
     folder = read_state(str(tmp_path))
     assert folder.texts == {CPU_FILE: CPU}
     assert len(folder.remarks) == 1
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["the folder", "the file"])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, *, whole: bool) -> None:
+    pipe = tmp_path / "cpu_manager_state"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="is not a regular file") as problem:
+        read_state(str(tmp_path if whole else pipe))
+    assert problem.value.file == str(pipe)
