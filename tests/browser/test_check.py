@@ -181,6 +181,7 @@ spec:
     assert page.locator(".correction").count() < 80
     page.get_by_role("complementary", name="All findings").get_by_role("button").nth(40).click()
     card = page.locator(".finding").nth(40)
+    expect(card).to_be_in_viewport(ratio=1)
     card.get_by_role("button", name="Apply").first.click()
     expect(page.locator(".finding")).to_have_count(79)
     after = page.locator(".finding").nth(40)  # the next one

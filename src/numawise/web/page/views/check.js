@@ -16,7 +16,7 @@ import {
 } from "../core/ui.js";
 import { controlPanel, named } from "./check_controls.js";
 import { EXAMPLE } from "./check_example.js";
-import { keptPlace, KINDS, listing, WORDS } from "./check_listing.js";
+import { keptPlace, KINDS, listing, shownAmid, WORDS } from "./check_listing.js";
 import { planPanel } from "./check_plan.js";
 import { applied } from "./check_text.js";
 
@@ -364,8 +364,9 @@ function overviewOf(state, files, findings, other, redraw) {
       redraw();
     }
     const card = document.querySelector(`[data-finding="${finding.number}"]`);
-    card?.scrollIntoView({ block: "center" });
-    card?.focus({ preventScroll: true });
+    if (!card) return;
+    shownAmid(card);
+    card.focus({ preventScroll: true });
   };
   const entry = (finding) => {
     const label = badge(KINDS[finding.severity], WORDS[finding.severity]);

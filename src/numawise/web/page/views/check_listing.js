@@ -42,25 +42,44 @@ export function listing(file, findings, onApply, textOf) {
   return h("div", { class: "listing", role: "region", "aria-label": label, tabindex: "0" }, parts);
 }
 
+const top = (element) => element.getBoundingClientRect().top;
+let settling = 0; // the last of them
+
+/**
+ * Scrolls by what something is off until the page stands still: what comes into sight gets its true height,
+ * perhaps some frames later.
+ */
+function settle(off) {
+  const own = ++settling;
+  const next = (still, most) => {
+    if (own !== settling) return;
+    const from = scrollY;
+    scrollBy({ top: off(), behavior: "instant" });
+    const left = Math.abs(scrollY - from) < 1 ? still - 1 : 6;
+    if (left && most) requestAnimationFrame(() => next(left, most - 1));
+  };
+  next(6, 40); // frames
+}
+
+/** Shows a card in the middle of the window. */
+export function shownAmid(element) {
+  settle(() => top(element) - Math.max(130, (innerHeight - element.offsetHeight) / 2));
+}
+
 /**
  * Where the first line with findings that is in sight stands: what it returns puts that line, or the next,
  * back there.
  */
 export function keptPlace(body) {
   const rows = () => [...body.querySelectorAll("[data-line]")];
-  const top = (row) => row.getBoundingClientRect().top;
   const first = scrollY && rows().find((row) => top(row) > 0);
   if (!first) return () => {};
   const [line, before] = [Number(first.dataset.line), top(first)];
-  let most = 30; // frames
-  return function putBack(still = 3) {
-    const same = rows().find((row) => Number(row.dataset.line) >= line);
-    const moved = same ? top(same) - before : 0;
-    if (moved) scrollBy({ top: moved, behavior: "instant" });
-    // what comes into sight gets its true height, perhaps some frames later
-    const left = Math.abs(moved) < 1 ? still - 1 : 3;
-    if (left && most--) requestAnimationFrame(() => putBack(left));
-  };
+  return () =>
+    settle(() => {
+      const same = rows().find((row) => Number(row.dataset.line) >= line);
+      return same ? top(same) - before : 0;
+    });
 }
 
 /** Makes what belongs to a card once that is about to be seen: of hundreds, few ever are. */
