@@ -32,6 +32,10 @@ class Watching(Agent):
     def metrics(self) -> list[str]:
         return self.page("/metrics")[1].splitlines()
 
+    def shows(self, row: str) -> None:
+        """It is counted a moment after it has been done."""
+        until(lambda: row in self.metrics(), row)
+
     def looks(self) -> int:
         return next(
             int(line.split()[1]) for line in self.metrics() if line.startswith("numawise_watch_looks_")
@@ -74,10 +78,10 @@ def test_a_real_kubelets_node_has_not_drifted(root: Path) -> None:
         before = agent.looks()
         (cpuset(root) / "cpuset.cpus").write_text("2-3\n")  # somebody writes what is there already
         until(lambda: agent.looks() > before, "another look")
-        assert 'numawise_watch_containers{verdict="drifted"} 0' in agent.metrics()
-        assert 'numawise_watch_containers{verdict="aligned"} 3' in agent.metrics()
+        agent.shows('numawise_watch_containers{verdict="drifted"} 0')
+        agent.shows('numawise_watch_containers{verdict="aligned"} 3')
         aligned = 'numawise_watch_aligned_compute_resources{scope="container",boundary="numa_node"} 2'
-        assert aligned in agent.metrics()
+        agent.shows(aligned)
         assert agent.page("/healthz") == (200, "ok\n")
         assert agent.page("/readyz") == (200, "ok\n")
         assert agent.end() == 0
@@ -94,7 +98,7 @@ def test_drift_is_said_and_counted_and_left(root: Path) -> None:
         assert line["kind"] == "cpuset-changed"
         assert "it may run on CPUs 4-5, which b-n1/c has alone" in line["why"]
         row = 'numawise_watch_drift{namespace="default",pod="a-n1",container="c",kind="cpuset-changed"} 1'
-        assert row in agent.metrics()
+        agent.shows(row)
         assert (place / "cpuset.cpus").read_text() == "\n"
         (place / "cpuset.cpus.effective").write_text("2-3\n")
         (place / "cpuset.cpus").write_text("2-3\n")
@@ -108,7 +112,7 @@ def test_drift_is_repaired(root: Path) -> None:
         widen(place)
         until(lambda: agent.said("a-n1/c: repaired: 2-3 written to cpuset.cpus"), "it is repaired")
         assert (place / "cpuset.cpus").read_text().strip() == "2-3"
-        assert 'numawise_watch_repairs_total{outcome="written"} 1' in agent.metrics()
+        agent.shows('numawise_watch_repairs_total{outcome="written"} 1')
 
 
 def test_a_host_without_control_groups(tmp_path: Path) -> None:
@@ -174,7 +178,7 @@ def test_events_about_pods_with_the_rights_of_the_page_alone(
         with watching(root, "--node", "n1", "--kubeconfig", str(config), "--repair") as agent:
             widen(place)
             until(lambda: len(state.events) == 2, "two Events")
-            assert 'numawise_watch_events_total{outcome="sent"} 2' in agent.metrics()
+            agent.shows('numawise_watch_events_total{outcome="sent"} 2')
     changed, repaired = state.events
     assert (changed["type"], changed["reason"]) == ("Warning", "CpusetChanged")
     assert changed["regarding"] == {
@@ -196,7 +200,7 @@ def test_an_api_server_that_refuses_events_is_said_once(root: Path, state: State
             widen(place)
             until(lambda: agent.said("no Event could be sent: you may not"), "the refusal is said")
             assert agent.said("a-n1/c: container c may run outside CPUs 2-3")
-            assert 'numawise_watch_events_total{outcome="failed"} 1' in agent.metrics()
+            agent.shows('numawise_watch_events_total{outcome="failed"} 1')
 
 
 def test_an_api_server_that_is_gone_does_not_stop_the_watch(root: Path, tmp_path: Path) -> None:
