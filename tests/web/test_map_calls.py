@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
+from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.inputs.machine import THIS
 from numawise.inputs.spec import NodeSpec
 from numawise.ledger.place import boot_id, machine_id
@@ -17,7 +18,7 @@ from numawise.ledger.store import Ledger
 from numawise.machine.catalog import CATALOG
 from numawise.results.placement import Grant, Hold, MemoryPart, Owner
 from numawise.results.schema import schema
-from numawise.sets import ids_of, parse_ids
+from numawise.sets import parse_ids
 from numawise.web.desk import Served
 from numawise.web.served import served_by
 from tests import needs
@@ -155,9 +156,6 @@ def test_a_kubelet_that_does_not_start_is_said_once(page: Page) -> None:
     assert data["svg"]
 
 
-CPU, DEVICES = "cpu_manager_state", "kubelet_internal_checkpoint"
-
-
 def state_files() -> dict[str, str]:
     every = (EIGHT / "state/after-reboot").rglob("*_*")
     return {path.name: path.read_text() for path in every if path.is_file()}
@@ -168,11 +166,11 @@ CUT = "cannot be read: unexpected end of JSON input"
 
 @pytest.mark.parametrize(("dropped", "unknown", "notices"), [
     pytest.param({}, [], [], id="right"),
-    pytest.param({CPU: "cut"}, ["cpus"], [f"{CPU}: {CUT}; who has CPUs is not known"], id="CPUs, cut off"),
-    pytest.param({CPU: ""}, ["cpus"], [f"there is no {CPU}: who has CPUs is not known"], id="no record of CPUs"),
-    pytest.param({DEVICES: "cut"}, ["devices"], [f"{DEVICES}: {CUT}; who has devices is not known"], id="devices, cut off"),
-    pytest.param({DEVICES: ""}, ["devices"], [f"there is no {DEVICES}: who has devices is not known"], id="no record of devices"),
-    pytest.param({"memory_manager_state": "cut"}, [], [f"memory_manager_state: {CUT}; who has memory is not known"], id="memory, cut off"),
+    pytest.param({CPU_FILE: "cut"}, ["cpus"], [f"{CPU_FILE}: {CUT}; who has CPUs is not known"], id="CPUs, cut off"),
+    pytest.param({CPU_FILE: ""}, ["cpus"], [f"there is no {CPU_FILE}: who has CPUs is not known"], id="no record of CPUs"),
+    pytest.param({DEVICE_FILE: "cut"}, ["devices"], [f"{DEVICE_FILE}: {CUT}; who has devices is not known"], id="devices, cut off"),
+    pytest.param({DEVICE_FILE: ""}, ["devices"], [f"there is no {DEVICE_FILE}: who has devices is not known"], id="no record of devices"),
+    pytest.param({MEMORY_FILE: "cut"}, [], [f"{MEMORY_FILE}: {CUT}; who has memory is not known"], id="memory, cut off"),
 ])  # fmt: skip
 def test_what_a_damaged_file_does_not_say_is_not_free(
     page: Page, dropped: dict[str, str], unknown: list[str], notices: list[str]
@@ -206,15 +204,11 @@ def test_a_published_node_has_in_use_what_it_publishes_so(page: Page) -> None:
     node = {"files": [{"name": "nrt.json", "text": json.dumps(value)}]}
     data = page.post("map", {"node": node}).data
     assert (data["unknown"], data["notices"]) == ([], [f"{said}: as much as is in use is drawn."])
-    assert len(parse_cpus(data["free"])) == 6
-    assert [(one["name"], len(parse_cpus(one["cpus"]))) for one in data["holders"]] == [
+    assert parse_ids(data["free"]).bit_count() == 6
+    assert [(one["name"], parse_ids(one["cpus"]).bit_count()) for one in data["holders"]] == [
         ("(not known)", 8),
         ("the system (reserved)", 2),
     ]
-
-
-def parse_cpus(text: str) -> list[int]:
-    return list(ids_of(parse_ids(text)))
 
 
 def test_a_wrong_checksum_is_said_beside_what_the_file_says(page: Page) -> None:
@@ -226,10 +220,10 @@ def test_a_wrong_checksum_is_said_beside_what_the_file_says(page: Page) -> None:
     assert len(data["notices"]) == len(texts)
     assert [one["cpus"] for one in data["holders"] if one["kind"] == "pod"]
     config = {"name": "kubelet.yaml", "text": (EIGHT / "kubelet-single-numa-node.yaml").read_text()}
-    texts = {CPU: state_files()[CPU], DEVICES: texts[DEVICES]}
+    texts = {CPU_FILE: state_files()[CPU_FILE], DEVICE_FILE: texts[DEVICE_FILE]}
     files = [machine, config, *({"name": name, "text": text} for name, text in texts.items())]
     (notice,) = page.post("map", {"node": {"files": files}}).data["notices"]
-    assert notice.startswith(f"{DEVICES}: the Checksum is 7, but should be ")
+    assert notice.startswith(f"{DEVICE_FILE}: the Checksum is 7, but should be ")
     assert notice.endswith("The kubelet starts as if no device were allocated, and may give one out twice.")
 
 

@@ -131,12 +131,8 @@ def without(case: ExplainCase, *uids: str) -> ExplainCase:
 def idle(case: ExplainCase) -> ExplainCase:
     """The same after all other pods have ended, also those of which only what they hold is known."""
     alone = without(case, *(uid for uid in case.state.active if uid != case.pod.uid))
-    nameless = {*recorded(alone.state)} - {case.pod.uid}
-    return (
-        with_state(alone, replace(alone.state, departed=alone.state.departed | nameless))
-        if nameless
-        else alone
-    )
+    others = {*recorded(alone.state)} - {case.pod.uid}
+    return with_state(alone, replace(alone.state, departed=alone.state.departed | others))
 
 
 def healed(case: ExplainCase, resources: Iterable[str]) -> ExplainCase:

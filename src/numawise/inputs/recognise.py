@@ -96,12 +96,10 @@ class Recognised:
         """
         if not self.published:
             return self.spec
-        used = len(self.published) == 1 and not self.spec.bundle
-        return replace(
-            self.spec,
-            machine=self.published,
-            state=self.spec.state or (self.published if used else self.spec.state),
-        )
+        state = self.spec.state
+        if not state and not self.spec.bundle and len(self.published) == 1:
+            state = self.published
+        return replace(self.spec, machine=self.published, state=state)
 
 
 @dataclass(slots=True)

@@ -29,9 +29,9 @@ def node_map(node: NodeInput) -> MapSource:
         except KubeletRefused as refusal:
             refused = (str(refusal),)
     if node.state is None:
-        published = node.published is not None
-        unknown, why = ((CPUS, DEVICES), (f"{HOW_MUCH}.",)) if published else ((), ())
-        return MapSource(hardware, notices=(*refused, *why), unknown=unknown)
+        if node.published is None:
+            return MapSource(hardware, notices=refused)
+        return MapSource(hardware, notices=(*refused, f"{HOW_MUCH}."), unknown=(CPUS, DEVICES))
     with suppress(InputError):  # hardware of which too little is known for a kubelet is drawn as it is
         hardware = with_offered(hardware, node.machine)
     drawn = map_of_files(hardware, node.state, names)
@@ -59,7 +59,8 @@ def _damaged(node: NodeInput, hardware: Hardware, said: str) -> Iterator[str]:
             if needed:
                 yield f"there is no {name}: {unknown}"
             continue
-        wrong = () if name in said else tuple(one.message for one in damage(file, node.version))
-        lost = "" if file.look.readable else unknown
-        if wrong or lost:
-            yield f"{name}: {'; '.join((*wrong, lost) if lost else wrong)}"
+        told = [] if name in said else [one.message for one in damage(file, node.version)]
+        if not folder.tells(name):
+            told.append(unknown)
+        if told:
+            yield f"{name}: {'; '.join(told)}"

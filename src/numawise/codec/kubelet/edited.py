@@ -119,7 +119,7 @@ class _Configuration:
         place = self.place()
         return (
             place is not None
-            and _with(self.outer.value, place, _at(other.outer.value, place)) == other.outer.value
+            and _with(self.outer.value, place, other.outer.root.at(*place).value) == other.outer.value
         )
 
     def anew(self, wanted: object) -> str:
@@ -160,12 +160,6 @@ def _reads_as(text: str, value: object) -> bool:
     except InputError:
         return False
     return len(documents) == 1 and documents[0].value == value
-
-
-def _at(value: Any, steps: Steps) -> object:  # noqa: ANN401 - likewise
-    for step in steps:
-        value = value[step]
-    return value
 
 
 def _configuration(text: str) -> _Configuration:

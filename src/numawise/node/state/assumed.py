@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
+from numawise.codec.machine import MOST_NUMA
 from numawise.machine.model import Cpu, Machine, Numa
 from numawise.quantity import Quantity
 from numawise.request.model import HUGEPAGES, MEMORY
@@ -16,7 +17,6 @@ from numawise.sets import ids_of, parse_ids
 from numawise.strconv import whole_number
 
 PLENTY_OF_CPUS, PLENTY_OF_MEMORY = 256, 1 << 42
-MOST_NUMA = 64
 
 
 def assumed_machine(raw: Mapping[str, Any], files: Mapping[str, str]) -> Machine:
