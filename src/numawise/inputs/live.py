@@ -131,6 +131,11 @@ class LiveFeed:
         """What is not read yet, or may be old; what the server does not have is not missed."""
         return [gap.problem or f"{gap.what}: not answered yet" for gap in self.gaps() if gap.served]
 
+    @property
+    def problem(self) -> str:
+        """Why a list that the server has cannot be read; '': all were, or are not answered yet."""
+        return next((gap.problem for gap in self.gaps() if gap.served and gap.problem), "")
+
     def gaps(self) -> tuple[FeedGap, ...]:
         """The lists that are not read yet, or no longer followed."""
         return tuple(

@@ -5,7 +5,8 @@ Rules kept here:
 1. Two short lists are followed beside the cluster as a whole: pods that failed, and pods without a node.
    What happens to them wakes the healer at once, because an owner makes ten pods a second.
 2. A dry run writes nothing, not even a Lease.  With ``apply`` the Lease decides; it is given back at the end.
-3. ``--once``: everything is read, one turn is made, every owner that is in trouble is explained.
+3. ``--once``: everything is read, one turn is made, every owner that is in trouble is explained.  A list that
+   cannot be read ends it.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from numawise.codec.kubeconfig import ClusterAccess
 from numawise.codec.objects import unmanaged
 from numawise.errors import ClusterError
 from numawise.inputs.live import LiveFeed, never
+from numawise.kube.calls import send
 from numawise.kube.client import PODS, Cluster, Object
 from numawise.kube.events import EventWriter
 from numawise.kube.following import Change, FollowedObjects
@@ -91,10 +93,14 @@ async def _once(plan: HealPlan, log: ServiceLog) -> int:
     feed = LiveFeed(plan.access, log, LiveSettings(unpublished=HOLD))
     healing = Healing(plan, feed, log)
     try:
+        first = {"limit": "1"}  # what is wrong with the server is said once, and not by each list
+        await asyncio.to_thread(send, healing.cluster, "GET", PODS, "list pods", params=first)
         await feed.start()
         await healing.start()
         end = time.monotonic() + LONGEST_READ
         while missing := [*feed.missing(), *healing.missing()]:
+            if problem := feed.problem or healing.problem:
+                raise ClusterError(problem)
             if time.monotonic() >= end:
                 raise ClusterError(missing[0])
             await asyncio.sleep(0.05)
@@ -192,6 +198,11 @@ class Healing:
         if self.lease is not None and self.lease.problem:
             lines.append(self.lease.problem)
         return (*lines, *((self.healer.problem,) if self.healer.problem else ()))
+
+    @property
+    def problem(self) -> str:
+        """Why a list cannot be read; '': all were, or are not answered yet."""
+        return next((one.problem for one in self._followed if one.problem), "")
 
     def stuck(self) -> Sequence[str]:
         """Loops that do not go on."""
