@@ -3,12 +3,13 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
 from numawise import __version__
-from numawise.cli.main import COMMANDS, group
+from numawise.cli.main import CHANGES, COMMANDS, MEANT, group
 from tests.cli.run import ROOT, numawise, process
 
 HEAVY = ("yaml", "msgspec", "rich", "numawise.engine", "numawise.codec", "numawise.apps")
@@ -75,6 +76,13 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("arguments", "words"), [
     (["--local_rank=1", "bind", "--", "x"], "start deepspeed with --no_local_rank"),
     (["simulat"],                        "Did you mean 'simulate'?"),
+    (["explain"],                        "Did you mean 'why'?"),
+    (["get", "pods"],                    "Did you mean 'nodes' or 'ps' or 'why'?"),
+    (["Lint"],                           "Did you mean 'check'?"),
+    (["docs"],                           "Did you mean 'help'?"),
+    (["version"],                        "Did you mean '--version'?"),
+    (["help", "nonsense"],               "No such command 'nonsense'"),
+    (["help", "machine", "nonsense"],    "No such command 'nonsense'"),
     (["nonsense"],                       "No such command 'nonsense'"),
     (["simulate", "p"],                  "Missing option '--machine'"),
     (["simulate", "--machin", "x"],      "No such option"),
@@ -92,6 +100,47 @@ def test_mistakes_on_the_command_line(
     assert not ran.out
     assert words in ran.err
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["why"], ["machine"], ["machine", "list"], ["state", "repair"]], ids=" ".join
+)
+def test_help_in_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    asked, usual = numawise(capsys, "help", *words), numawise(capsys, *words, "--help")
+    assert (asked.status, asked.err) == (0, "")
+    assert asked.out == usual.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["run", "--", "touch"], ["run", "touch"], ["exec", "1", "--", "touch"], ["docker", "run", "touch"]],
+)
+def test_help_runs_nothing(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(capsys, "help", *words, tmp_path / "made")
+    assert ran.status == 0
+    assert ran.out == numawise(capsys, words[0], "--help").out
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("name", sorted(CHANGES))
+def test_a_word_that_looks_like_a_command_that_changes_something_is_not_taken_for_it(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert name in COMMANDS
+    for word in (name[:-1], f"{name}s", f"{name[1]}{name[0]}{name[2:]}"):
+        ran = numawise(capsys, word)
+        assert ran.status == 2
+        assert not CHANGES & set(re.findall(r"'([a-z]+)'", ran.err.partition("Did you mean")[2]))
+
+
+@pytest.mark.parametrize("word", sorted(MEANT))
+def test_what_words_of_other_programs_mean_is_there(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert word not in COMMANDS
+    for meant in MEANT[word]:
+        first, *rest = meant.split()
+        words = [first, *(one for one in rest if one.islower() and one[0] != "-")]
+        asked = words if meant.startswith("-") else [] if words == ["help"] else [*words, "--help"]
+        assert numawise(capsys, *(asked or ["help"])).status == 0
 
 
 def test_the_program() -> None:

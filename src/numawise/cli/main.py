@@ -89,6 +89,52 @@ SECTIONS = {
     "For programs": ("schema",),
 }
 """How the help groups the commands; the most used first."""
+CHANGES = frozenset(
+    [
+        "agent",
+        "bind",
+        "docker",
+        "exec",
+        "heal",
+        "lab",
+        "nerdctl",
+        "podman",
+        "reap",
+        "release",
+        "run",
+        "scheduler",
+        "setup",
+    ]
+)
+"""Commands that start, change or remove something: a word that only resembles one does not mean it."""
+HELP = "help"
+MEANT = {
+    "describe": ("why", "show"),
+    "diagnose": ("why", "doctor"),
+    "docs": (HELP,),
+    "explain": ("why",),
+    "get": ("nodes", "ps", "why"),
+    "info": ("show", "--version"),
+    "lint": ("check",),
+    "list": ("ps", "nodes", "machine list"),
+    "log": ("why --log FILE",),
+    "logs": ("why --log FILE",),
+    "lscpu": ("discover",),
+    "lstopo": ("show",),
+    "man": (HELP,),
+    "numactl": ("run", "flags"),
+    "pod": ("why", "simulate"),
+    "pods": ("why", "simulate"),
+    "predict": ("simulate",),
+    "status": ("ps", "doctor", "nodes"),
+    "taskset": ("run", "flags"),
+    "topo": ("show",),
+    "topology": ("show", "nodes"),
+    "usage": ("top", HELP),
+    "validate": ("check",),
+    "version": ("--version",),
+}
+"""Words of other programs, and what they mean here."""
 HOME = {"podman": "docker", "nerdctl": "docker"}
 """Commands that are another one with another engine."""
 
@@ -109,7 +155,13 @@ class LazyGroup(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Say of a rank that a launcher put before the command how to make it stop."""
+        """Take ``help COMMAND``; say how to make a launcher stop that puts a rank before the command."""
+        if args[:1] == [HELP]:
+            below = self.get_command(ctx, args[1]) if len(args) > 1 else None
+            args = [
+                *args[1 : 3 if isinstance(below, click.Group) else 2],
+                "--help",
+            ]  # and nothing that is run
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -126,12 +178,14 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            import difflib  # noqa: PLC0415 - for mistakes alone
+            from numawise.errors import meant  # noqa: PLC0415 - for mistakes alone
 
-            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            if close:
-                raise click.UsageError(f"{error.message} Did you mean '{close[0]}'?", ctx) from None
-            raise
+            near = meant(args[0], COMMANDS.keys() - CHANGES)
+            words = MEANT.get(args[0].lower()) or ((near,) if near else ())
+            if not words:
+                raise
+            known = " or ".join(f"'{word}'" for word in words)
+            raise click.UsageError(f"{error.message} Did you mean {known}?", ctx) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
         """Complete the commands without importing any of them."""
@@ -158,7 +212,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit status: 0 yes, 1 no, 2 bad input, 3 host, 4 ledger, 5 cluster.  'numawise COMMAND --help' "
+    epilog="Exit status: 0 yes, 1 no, 2 bad input, 3 host, 4 ledger, 5 cluster.  'numawise help COMMAND' "
     "shows examples.",
 )
 @click.version_option(package_name="numawise", message="%(prog)s %(version)s")
