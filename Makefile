@@ -1,4 +1,4 @@
-.PHONY: setup demo test check format bench browser fidelity fuzz bounds audit vm recipes kubelet e2e-node e2e-cluster fresh
+.PHONY: setup demo test check format bench browser fidelity fuzz bounds extras audit vm recipes kubelet e2e-node e2e-cluster fresh
 
 setup:
 	@scripts/setup
@@ -54,6 +54,10 @@ BOUNDED = -m "fast or property or recorded or kube"
 bounds:
 	scripts/test --lowest $(BOUNDED)
 	scripts/test --newest $(BOUNDED)
+
+# The wheel with each extra in an environment of its own, where every command is run; needs a network.
+extras: setup
+	.venv/bin/python -m tests.extras
 
 # Known vulnerabilities of everything that is installed; asks a public service, so it needs a network.
 audit: setup

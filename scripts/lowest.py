@@ -14,8 +14,7 @@ def ranges(text: str) -> dict[str, tuple[str, str]]:
     listed = [*project["dependencies"]]
     for extra in project["optional-dependencies"].values():
         listed += extra
-    own = f"{project['name']}["
-    found = [(word, RANGE.fullmatch(word)) for word in listed if not word.startswith(own)]
+    found = [(word, RANGE.fullmatch(word)) for word in listed]
     loose = [word for word, match in found if match is None]
     if loose:
         sys.exit(f"pyproject.toml: {loose[0]} has not the form NAME>=LOWEST,<UPPER")

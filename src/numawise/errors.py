@@ -9,6 +9,7 @@ A *no* is an answer (``Rejected``, ``Refusal``) and never an exception::
     ├─ HostError        3    /sys, cgroup, NVML or permission
     ├─ LedgerError      4    locked, damaged, of another boot
     └─ ClusterError     5    API server, kubelet socket
+       └─ MissingExtra  2    a library that comes with an extra is not installed
 """
 
 import re
@@ -86,6 +87,12 @@ class ClusterError(NumawiseError):
     """The cluster or the kubelet's socket cannot be reached or answered badly."""
 
     exit_code = 5
+
+
+class MissingExtra(ClusterError):
+    """A library that comes with an extra is not installed: nobody can be asked, now and later."""
+
+    exit_code = 2
 
 
 # --------------------------------------------------------------------------------------------------

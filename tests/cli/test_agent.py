@@ -1,7 +1,6 @@
 """``numawise agent`` as typed, right and wrong."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -86,15 +85,6 @@ def test_a_manifest_runs_what_was_typed(tmp_path: Path) -> None:
         "/data/kubelet/pod-resources",
         "/dev",
     ]
-
-
-def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "grpclib", None)
-    ran = program("agent", "--device-plugin", "--fake", FAKE, "--kubelet-dir", tmp_path, "--listen", "off")
-    assert ran.status == 5
-    assert ran.err == (
-        "numawise: speaking with a kubelet needs an extra that is not installed; install numawise[agent]\n"
-    )
 
 
 def test_what_is_not_acted_on_is_said(tmp_path: Path) -> None:

@@ -340,16 +340,3 @@ def test_a_bad_kubeconfig(here: Here, text: str) -> None:
     ran = here.why("train-c-n1")
     assert (ran.status, ran.out) == (5, "")
     assert len(ran.err.splitlines()) == 1
-
-
-def test_the_extra_is_named_when_it_is_missing(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys  # noqa: PLC0415 - just here
-
-    for name in [one for one in sys.modules if one.partition(".")[0] == "lightkube"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "lightkube", None)
-    monkeypatch.setitem(sys.modules, "lightkube.core", None)
-    monkeypatch.setitem(sys.modules, "lightkube.core.resource", None)
-    ran = here.why("train-c-n1")
-    assert ran.status == 5
-    assert "install numawise[kube]" in ran.err

@@ -1,16 +1,13 @@
 """What a server shows when it is started."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from numawise.errors import ClusterError, InputError
+from numawise.errors import InputError
 from numawise.inputs.spec import NodeSpec, start_node
-from numawise.service.web_server import needed
 from numawise.values import replace
-from numawise.web import EXTRA
 from numawise.web.desk import MAP, SERVED, _Kept
 from numawise.web.served import served_by
 from tests.cli.run import program
@@ -114,11 +111,6 @@ def test_a_configuration_beside_nodes_is_theirs() -> None:
     assert (ran.status, ran.out.splitlines()[1]) == (0, "Would show nothing of this host.")
 
 
-def test_what_is_missing_is_said_with_how_to_have_it() -> None:
-    with pytest.raises(ClusterError, match=r"no_such_part is not installed; pip install 'numawise\[web\]'"):
-        needed(EXTRA, "no_such_part")
-
-
 @pytest.mark.parametrize(("words", "said"), [
     (["--listen", "off"],          "--listen 'off' is not an address and a port; write it like 127.0.0.1:9801\n"),
     (["--listen", "9801"],         "--listen '9801' is not an address and a port"),
@@ -131,13 +123,6 @@ def test_where_it_does_not_listen(words: list[str], said: str) -> None:
     ran = program("serve", "--dry-run", "--machine", "1c", *words)
     assert (ran.status, ran.out) == (2, "")
     assert said in ran.err
-
-
-def test_following_a_cluster_needs_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lightkube", None)
-    ran = program("serve", "--cluster", "--dry-run")
-    assert ran.status == 5
-    assert ran.err == "numawise: lightkube is not installed; pip install 'numawise[web,kube]'\n"
 
 
 @pytest.mark.parametrize("name", ["", "a:9801", "http://gpu7.example", "[::1]", "me@gpu7"])

@@ -40,7 +40,8 @@ Examples:
   numawise agent --device-plugin --manifest --image registry.example.com/numawise:1
 
 \b
-Exit status: 0 ended by SIGTERM or SIGINT, 2 bad configuration, 3 host, 5 an extra is missing."""
+Exit status: 0 ended by SIGTERM or SIGINT, 2 bad configuration or an extra is
+missing, 3 host, 5 cluster."""
 )
 @click.option("--device-plugin", is_flag=True, help="Offer devices, with their NUMA nodes, to the kubelet.")
 @click.option("--export", is_flag=True, help="Publish the node's exact state as a NodeResourceTopology.")

@@ -154,11 +154,14 @@ def show_definition() -> None:
 def show_published(given: Given, sources: "NodeSources", output: str) -> None:
     """Print what would be published of the node, from what can be read; nothing is sent."""
     from numawise.apps.agent.published_object import published_object  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.agent.run import LIBRARIES  # noqa: PLC0415
     from numawise.apps.agent.sight_reading import SightReader  # noqa: PLC0415
     from numawise.apps.agent.sight_values import ApiView  # noqa: PLC0415
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
+    from numawise.extras import needed  # noqa: PLC0415
     from numawise.kube.client import Cluster, NoCluster  # noqa: PLC0415
 
+    needed("agent", *LIBRARIES)
     view, configz = ApiView(), None
     try:
         access = cluster_access(given, must_be=True)

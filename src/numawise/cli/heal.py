@@ -135,6 +135,7 @@ def command(
     It runs until SIGTERM or SIGINT, and changes nothing without --apply.
     """
     from numawise.apps.heal.run import HealPlan, run, run_once  # noqa: PLC0415 - keeps --help quick
+    from numawise.extras import needed  # noqa: PLC0415
     from numawise.kube.client import NAME, access_to  # noqa: PLC0415
 
     if not NAME.fullmatch(namespace):
@@ -142,6 +143,7 @@ def command(
     if policy:
         _show_policy(namespace)
         return 0
+    needed("cluster", "lightkube")
     rules = _rules(given)
     at = listen_address(listen, LISTEN)
     access = access_to(kubeconfig, cluster)

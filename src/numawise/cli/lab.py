@@ -125,6 +125,7 @@ def command(
     from numawise.apps.lab.plan import LabPlan, PublishPlan, check_names  # noqa: PLC0415
     from numawise.apps.lab.run import remove as remove_nodes  # noqa: PLC0415
     from numawise.apps.lab.run import run  # noqa: PLC0415
+    from numawise.extras import needed  # noqa: PLC0415
     from numawise.inputs.node_groups import groups_of  # noqa: PLC0415
     from numawise.kube.client import access_to  # noqa: PLC0415
 
@@ -138,6 +139,7 @@ def command(
         raise InputError(
             "is missing", field="--nodes", advice="give the nodes, such as --nodes 8gpu-server:20"
         )
+    needed("cluster", "lightkube", "xxhash")
     listen_at = listen_address(listen, LISTEN)
     look = NodeLook(lab_name, dict(map(_label, labels)), tuple(map(_taint, taints)), node["kube"])
     groups = groups_of(nodes, node_spec(node), lambda text: say(text) if text else None)

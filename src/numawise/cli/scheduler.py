@@ -38,7 +38,8 @@ Examples:
   curl 'http://127.0.0.1:9443/capacity?shape=cpu=88,memory=900Gi,nvidia.com/gpu=4'
 
 \b
-Exit status: 0 ended by SIGTERM or SIGINT, 2 bad options, 3 host, 5 cluster, or an extra is missing."""
+Exit status: 0 ended by SIGTERM or SIGINT, 2 bad options or an extra is missing, 3 host,
+5 cluster."""
 )
 @click.option(
     "--listen",

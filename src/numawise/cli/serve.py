@@ -41,7 +41,7 @@ Examples:
   numawise serve --allow-changes
 
 \b
-Exit status: 0 ended by SIGTERM or SIGINT, 2 bad options, 3 host, 5 an extra is missing."""
+Exit status: 0 ended by SIGTERM or SIGINT, 2 bad options or an extra is missing, 3 host."""
 )
 @click.option(
     "--listen",
@@ -93,10 +93,13 @@ def command(**given: Any) -> int:  # noqa: ANN401 - the options
 
 
 def _plan(given: dict[str, Any]) -> "PagePlan":
-    from numawise.service.web_server import needed  # noqa: PLC0415 - keeps --help quick
-    from numawise.web import EXTRA  # noqa: PLC0415
+    from numawise.extras import needed  # noqa: PLC0415 - keeps --help quick
+    from numawise.service.web_server import LIBRARIES  # noqa: PLC0415
 
-    needed(EXTRA, "starlette")  # said in words, before anything that needs it is imported
+    follow = given["follow"] or given["kubeconfig"] or given["cluster"]
+    if follow:
+        needed("web,kube", *LIBRARIES, "starlette", "lightkube")
+    needed("web", *LIBRARIES, "starlette")  # before anything that needs it is imported
     from numawise.inputs.spec import NodeSpec  # noqa: PLC0415
     from numawise.values import replace  # noqa: PLC0415
     from numawise.web.served import served_by  # noqa: PLC0415 - keeps --help quick
@@ -104,7 +107,7 @@ def _plan(given: dict[str, Any]) -> "PagePlan":
 
     address = needed_address(given["listen"], LISTEN)
     spec = node_spec(given)
-    nodes, access = _cluster(given, spec)
+    nodes, access = _cluster(given, spec, follow=follow)
     if nodes is not None and not spec.machine and not spec.bundle:
         spec = NodeSpec()  # what is said of a kubelet is said of these nodes
     served = served_by(spec, given["root"], host=not given["no_host"])
@@ -120,19 +123,18 @@ def _plan(given: dict[str, Any]) -> "PagePlan":
     )
 
 
-def _cluster(given: dict[str, Any], spec: "NodeSpec") -> "tuple[SourceCluster | None, ClusterAccess | None]":
+def _cluster(
+    given: dict[str, Any], spec: "NodeSpec", *, follow: bool
+) -> "tuple[SourceCluster | None, ClusterAccess | None]":
     """The nodes of files, or how to reach the cluster that is followed; neither was asked for."""
     from numawise.apps.overview.sources import cluster_of_files  # noqa: PLC0415 - keeps --help quick
     from numawise.kube.client import access_to  # noqa: PLC0415
-    from numawise.service.web_server import needed  # noqa: PLC0415
     from numawise.values import replace  # noqa: PLC0415
 
-    follow = given["follow"] or given["kubeconfig"] or given["cluster"]
     if given["nodes"] and follow:
         what = "--cluster, --kubeconfig and --context are for a cluster, and --nodes for files"
         raise InputError(what, advice="leave one out")
     if follow:
-        needed("numawise[web,kube]", "lightkube")
         return None, access_to(given["kubeconfig"], given["cluster"])
     if not given["nodes"]:
         return None, None

@@ -13,7 +13,7 @@ Rules kept here:
 from collections.abc import Iterable
 
 from numawise.codec.podresources import ListedPod
-from numawise.errors import ClusterError
+from numawise.extras import needed
 
 PREFIX, VERSION = "pfp0", "v001"
 ALL, EXCLUSIVE = "all", "with-exclusive-resources"
@@ -22,12 +22,9 @@ METHODS = (ALL, EXCLUSIVE)
 
 def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
     """The fingerprint of pods by namespace and name (rule 1)."""
-    try:
-        from xxhash import xxh64, xxh64_intdigest  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise ClusterError(
-            "fingerprints need an extra that is not installed", "install numawise[agent]"
-        ) from None
+    needed("agent", "xxhash")
+    from xxhash import xxh64, xxh64_intdigest  # noqa: PLC0415 - an extra
+
     numbers = sorted(
         xxh64_intdigest(name.encode(), seed=xxh64_intdigest(namespace.encode())) for namespace, name in pods
     )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from numawise.codec.kubeconfig import MALFORMED, ClusterAccess, kubeconfig_files, read_access
 from numawise.errors import ClusterError, InputError, quoted
+from numawise.extras import needed
 from numawise.kube.credentials import ACCOUNT, in_cluster, issued
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ EVERYWHERE = "*"
 PATIENCE = 15.0
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 UNKNOWN_CALLER, FORBIDDEN, ABSENT, CONFLICT = 401, 403, 404, 409
-EXTRA = "numawise[kube]"
 MOST_OBJECTS = 100_000
 KINDS: Mapping[str, tuple[str, str, str]] = {
     # kind → group, version, name in paths
@@ -96,9 +96,10 @@ def access_to(
 
 
 class Cluster:
-    """One API server, as somebody."""
+    """One API server, as somebody; ``MissingExtra``: what speaks with it is not installed."""
 
     def __init__(self, access: ClusterAccess) -> None:
+        needed("kube", "lightkube")
         self.access = access
 
     def __enter__(self) -> Self:
@@ -264,11 +265,9 @@ def _http(access: ClusterAccess) -> Any:  # noqa: ANN401 - of an extra
 
 def _settings(access: ClusterAccess) -> tuple[Any, dict[str, Any]]:
     """How to reach a server, and as whom."""
-    try:
-        import httpx2  # noqa: PLC0415 - an extra
-        from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415
-    except ImportError:
-        raise _missing() from None
+    import httpx2  # noqa: PLC0415 - an extra
+    from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415
+
     user = issued(access.user, Path(access.file or ".").resolve(), os.environ)
     if "auth-provider" in user:
         raise ClusterError(
@@ -355,15 +354,9 @@ def _configz() -> Any:  # noqa: ANN401 - of an extra
 
 
 def _core() -> Any:  # noqa: ANN401 - of an extra
-    try:
-        from lightkube.core import resource  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise _missing() from None
+    from lightkube.core import resource  # noqa: PLC0415 - an extra
+
     return resource
-
-
-def _missing() -> ClusterError:
-    return ClusterError("talking to a cluster needs an extra that is not installed", f"install {EXTRA}")
 
 
 def _whole(found: Object) -> Object:

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from numawise.errors import ClusterError, HostError, quoted
+from numawise.extras import needed
 from numawise.kube.podresources import LONGEST_NAME
 from numawise.values import dataclass
 
-EXTRA = "numawise[agent]"
 OWNER_ONLY = 0o177
 CLOSING = 1.0
 """Seconds that open calls have to end."""
@@ -66,16 +66,6 @@ class Serving:
                 _remove(self.path)
 
 
-def needed() -> None:
-    """Raise ``ClusterError`` where grpclib is not installed."""
-    try:
-        import grpclib  # noqa: F401, PLC0415 - an extra
-    except ImportError:
-        raise ClusterError(
-            "speaking with a kubelet needs an extra that is not installed", f"install {EXTRA}"
-        ) from None
-
-
 def _codec() -> Any:  # noqa: ANN401 - of an extra
     """Messages as they are: what they mean is known elsewhere."""
 
@@ -96,7 +86,7 @@ def _codec() -> Any:  # noqa: ANN401 - of an extra
 
 async def serve(path: str, methods: Sequence[Method]) -> Serving:
     """Serve methods at a socket; ``HostError``: the socket cannot be made."""
-    needed()
+    needed("agent", "grpclib")
     from grpclib.server import Server  # noqa: PLC0415 - an extra
 
     class Service:
@@ -198,7 +188,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 async def call(path: str, method: str, request: bytes, patience: float) -> bytes:
     """One call at a socket; ``ClusterError``: no answer, or a no."""
-    needed()
+    needed("agent", "grpclib")
     from grpclib.client import Channel, UnaryUnaryMethod  # noqa: PLC0415 - an extra
     from grpclib.exceptions import GRPCError, StreamTerminatedError  # noqa: PLC0415
 

@@ -12,17 +12,18 @@ import asyncio
 import contextlib
 import socket
 import threading
-from importlib import import_module
 from typing import Any
 
-from numawise.errors import ClusterError, HostError
+from numawise.errors import HostError
 
 END_SECONDS = 3
 IDLE_SECONDS = 300
 """A connection that is asked nothing for so long is closed; kube-scheduler keeps its own open."""
 MOST_CONNECTIONS = 256
 HEAD_SECONDS, LARGEST_HEAD = 5.0, 65536
-LIBRARIES = ("uvicorn", "uvicorn.error")
+LIBRARIES = ("httptools", "uvicorn")
+"""What a program asks for before it makes one."""
+LOGGERS = ("uvicorn", "uvicorn.error")
 
 
 class WebServer:
@@ -31,7 +32,6 @@ class WebServer:
     def __init__(
         self,
         application: Any,  # noqa: ANN401 - ASGI's
-        extra: str,
         *,
         name: str = "web",
         ssl: Any = None,  # noqa: ANN401 - a context, or None
@@ -39,7 +39,7 @@ class WebServer:
         idle: int = IDLE_SECONDS,
     ) -> None:
         self._name = name
-        self._server = _server(application, extra, ssl, most, idle)
+        self._server = _server(application, ssl, most, idle)
         self._thread: threading.Thread | None = None
 
     def start(self, host: str, port: int) -> tuple[str, int]:
@@ -75,19 +75,6 @@ def shown_address(scheme: str, bound: tuple[str, int]) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def needed(extra: str, *others: str) -> Any:  # noqa: ANN401 - a module of an extra
-    """The server's library; ``ClusterError``: it, or one of ``others``, is not installed."""
-    try:
-        import httptools  # noqa: PLC0415, F401
-        import uvicorn  # noqa: PLC0415
-
-        for name in others:
-            import_module(name)
-    except ImportError as problem:
-        raise ClusterError(f"{problem.name} is not installed", f"pip install '{extra}'") from None
-    return uvicorn
-
-
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Named as TCP: asyncio then switches Nagle off, and no answer waits 40 ms for its second half.
@@ -106,8 +93,9 @@ def _listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _server(application: Any, extra: str, ssl: Any, most: int, idle: int) -> Any:  # noqa: ANN401
-    uvicorn = needed(extra)
+def _server(application: Any, ssl: Any, most: int, idle: int) -> Any:  # noqa: ANN401
+    import uvicorn  # noqa: PLC0415 - an extra
+
     config = uvicorn.Config(
         application,
         loop="asyncio",

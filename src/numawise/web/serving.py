@@ -21,9 +21,8 @@ from numawise.service.duty import GAUGE, INFO_METRIC, Duty, MetricFamily, Metric
 from numawise.service.log import INFO, ServiceLog
 from numawise.service.own_address import is_own_address
 from numawise.service.turns import Turns
-from numawise.service.web_server import LIBRARIES, WebServer, shown_address
+from numawise.service.web_server import LOGGERS, WebServer, shown_address
 from numawise.values import dataclass
-from numawise.web import EXTRA
 from numawise.web.application import PageApplication
 from numawise.web.catalogue import OPERATIONS
 from numawise.web.desk import CLUSTER, Desk, Served
@@ -82,9 +81,7 @@ class PageServer:
 
     async def start(self) -> None:
         """Listen; ``HostError``: that cannot be done."""
-        self._server = WebServer(
-            self.application, EXTRA, name="page", most=MOST_CONNECTIONS, idle=IDLE_SECONDS
-        )
+        self._server = WebServer(self.application, name="page", most=MOST_CONNECTIONS, idle=IDLE_SECONDS)
         self.bound = self._server.start(self.plan.host, self.plan.port)
         self.log.say(INFO, "the page is at", address=shown_address("http", self.bound) + "/")
 
@@ -130,7 +127,7 @@ class PageServer:
 
 def run(plan: PagePlan, log: ServiceLog) -> int:
     """Serve until a signal ends it."""
-    attend(lambda: duties_of(plan, log), ServicePages(PAGE, plan.pages), log, LIBRARIES)
+    attend(lambda: duties_of(plan, log), ServicePages(PAGE, plan.pages), log, LOGGERS)
     return 0
 
 

@@ -20,17 +20,19 @@ from numawise.apps.agent.offer_plan import OfferPlan
 from numawise.apps.agent.offering import DeviceOffering
 from numawise.apps.agent.watching import Watcher, WatchPlan
 from numawise.codec.kubeconfig import ClusterAccess
+from numawise.extras import needed
 from numawise.host.nvml_library import load
 from numawise.inputs.gathered import NodeSources
 from numawise.kube.client import Cluster
-from numawise.kube.grpc import needed
 from numawise.kube.writer import ClusterWriter
 from numawise.service.attending import ServicePages, attend
 from numawise.service.duty import INFO_METRIC, Duty, MetricName
 from numawise.service.log import ServiceLog
 from numawise.values import dataclass, replace
 
-LIBRARIES = ("grpclib",)
+LIBRARIES = ("grpclib", "lightkube", "xxhash")
+"""What it asks for before it begins; the first alone where no API server is asked."""
+LOGGERS = ("grpclib",)
 AGENT = MetricName("numawise_agent", INFO_METRIC, "The agent and its version.")
 
 
@@ -54,8 +56,8 @@ class AgentPlan:
 
 def run(plan: AgentPlan, log: ServiceLog, *, driver: Callable[[], Any] = load) -> int:
     """Be the agent until a signal ends it."""
-    needed()
-    attend(lambda: duties_of(plan, log, driver), ServicePages(AGENT, plan.listen), log, LIBRARIES)
+    needed("agent", *(LIBRARIES if plan.access is not None else LIBRARIES[:1]))
+    attend(lambda: duties_of(plan, log, driver), ServicePages(AGENT, plan.listen), log, LOGGERS)
     return 0
 
 

@@ -10,16 +10,17 @@ from collections.abc import Sequence
 
 from numawise.apps.scheduler.capacity import FreePlaces
 from numawise.apps.scheduler.questions import ExtenderSettings, Questions
-from numawise.apps.scheduler.serving import EXTRA, Extender, ExtenderAddress
+from numawise.apps.scheduler.serving import Extender, ExtenderAddress
 from numawise.apps.scheduler.web import WebQuestions
 from numawise.cluster.live import LiveSettings
 from numawise.cluster.live_places import LivePlaces
 from numawise.codec.kubeconfig import ClusterAccess
+from numawise.extras import needed
 from numawise.inputs.live import LiveFeed
 from numawise.service.attending import ServicePages, attend
 from numawise.service.duty import INFO_METRIC, Duty, MetricName
 from numawise.service.log import ServiceLog
-from numawise.service.web_server import LIBRARIES, needed
+from numawise.service.web_server import LIBRARIES, LOGGERS
 from numawise.values import dataclass
 
 SCHEDULER = MetricName("numawise_scheduler", INFO_METRIC, "The extender and its version.")
@@ -38,8 +39,8 @@ class SchedulerPlan:
 
 def run(plan: SchedulerPlan, log: ServiceLog) -> int:
     """Be the extender until a signal ends it."""
-    needed(EXTRA)
-    attend(lambda: duties_of(plan, log), ServicePages(SCHEDULER, plan.pages), log, LIBRARIES)
+    needed("cluster", *LIBRARIES, "lightkube", "xxhash")
+    attend(lambda: duties_of(plan, log), ServicePages(SCHEDULER, plan.pages), log, LOGGERS)
     return 0
 
 

@@ -22,7 +22,6 @@ from numawise.service.turns import Turns
 from numawise.service.web_server import WebServer, shown_address
 from numawise.values import dataclass
 
-EXTRA = "numawise[cluster]"
 LOOK_SECONDS = 5.0
 """Between two looks at the files of certificates."""
 NODES_JUDGED = MetricName(
@@ -86,7 +85,6 @@ class Extender:
         certificates = self._certificates
         self._server = WebServer(
             self.web if certificates is not None else OwnCallers(self.web),
-            EXTRA,
             name="extender",
             ssl=certificates.context if certificates is not None else None,
         )
