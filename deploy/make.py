@@ -34,7 +34,7 @@ from numawise.web.manifest import PageWish, page_objects
 
 FOLDER = Path(__file__).parent
 MADE = "Made by deploy/make.py; change the code that it is made of, or an overlay."
-IMAGE, STOCK_IMAGE = "numawise", "registry.k8s.io/kube-scheduler"
+IMAGE, STOCK_IMAGE = "registry.invalid/numawise", "registry.k8s.io/kube-scheduler"
 RELEASE = "v1.36.4"
 DEFINITION = "noderesourcetopologies.yaml"
 

@@ -83,3 +83,70 @@ def test_what_is_installed_is_within_its_range(name: str) -> None:
 
 def numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version.partition("+")[0])))
+
+
+INSTALLERS = r"(?:pip3?|pipx|uvx?|conda|mamba|poetry|pdm|npx|npm|brew|apt|apt-get|dnf)"
+NAMED = re.compile(
+    r"numawise\["
+    rf"|\b{INSTALLERS}\s[^\n;&|]*?(?<![\w./-])numawise(?![\w/-]|\.\w)"
+    r"|helm\s+(?:install|upgrade)\s+numawise\s+(?!deploy/helm/numawise)"
+    r"|(?:\bimage:|--image[ =]|^FROM|(?:docker|podman|nerdctl)\s+(?:pull|run))\s*[\"']?numawise\b(?!/)",
+    re.MULTILINE,
+)
+"""Ways to name something that is fetched from a place where nobody has registered the name, so that anybody may."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install numawise",
+        "pip3 install -U 'numawise[kube]'",
+        "python3 -m pip install --user numawise==0.1",
+        "`pipx run numawise`",
+        "uvx numawise ps",
+        "the extra `numawise[web]`",
+        "uv tool install numawise",
+        "        image: numawise",
+        "--image numawise:1",
+        "FROM numawise",
+        "docker run numawise",
+        "helm install numawise numawise/numawise",
+    ],
+)
+def test_names_that_anybody_may_register(text: str) -> None:
+    assert NAMED.search(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/opt/numawise/bin/pip install .",
+        "pip install './numawise-0.1.0-py3-none-any.whl[kube]'",
+        "pip install /tmp/numawise-0.1.0-py3-none-any.whl",
+        "pip install '.[web]'\n$ numawise serve",
+        "helm install numawise deploy/helm/numawise --set image=registry.example.com/numawise:1",
+        "image: registry.invalid/numawise",
+    ],
+)
+def test_names_that_lead_to_what_is_at_hand(text: str) -> None:
+    assert not NAMED.search(text)
+
+
+def test_nobody_is_told_to_install_a_name_that_anybody_may_register() -> None:
+    told = [
+        ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "pyproject.toml")
+    ]
+    for folder in ("src", "docs", "scripts", "deploy", "examples", "e2e", "benchmarks"):
+        told += [
+            file
+            for file in (ROOT / folder).rglob("*")
+            if file.is_file() and file.suffix not in (".pyc", ".png", ".gz")
+        ]
+    assert len(told) > 500
+    wrong = [
+        f"{file.relative_to(ROOT)}: {match[0]!r}"
+        for file in told
+        if file.exists()
+        for match in NAMED.finditer(file.read_text("utf-8", "replace"))
+    ]
+    assert not wrong

@@ -74,7 +74,7 @@ def by_name(values: Iterator[dict[str, Any]] | tuple[dict[str, Any], ...]) -> di
     ("cert-manager-with-definition", {"managed": True, "definition": True}),
 ])  # fmt: skip
 def test_an_overlay_is_what_the_command_prints(overlay: str, more: dict[str, bool]) -> None:
-    wish = ClusterWish("numawise", stock_image="registry.k8s.io/kube-scheduler", **more)  # type: ignore[arg-type]
+    wish = ClusterWish("registry.invalid/numawise", stock_image="registry.k8s.io/kube-scheduler", **more)  # type: ignore[arg-type]
     assert by_name(built(DEPLOY / "kustomize/overlays" / overlay)) == by_name(cluster_objects(wish))
 
 
