@@ -29,6 +29,7 @@ from numawise.cli.cluster_objects import ClusterWish, agent_objects, frame_objec
 from numawise.codec.hardware.nrt_definition import topology_definition
 from numawise.codec.output import comment_lines, manifest_yaml
 from numawise.service.manifest import NAME_LABEL, PART, PART_LABEL, Json, critical_quota
+from numawise.values import replace
 from numawise.version import __version__
 from numawise.web.manifest import PageWish, page_objects
 
@@ -130,6 +131,8 @@ NUMBERS = {
     7003: ".Values.heal.replicas",
 }
 NAMESPACE, HELM_IMAGE, HELM_STOCK, UNPUBLISHED, STAMP = WORDS
+EACH, CHOSEN = "XX-each-XX", ".Values.heal.namespaces"
+"""A namespace that the healer looks after, and the list of them; an empty one: all."""
 
 
 def templated(objects: Sequence[Json]) -> str:
@@ -150,6 +153,28 @@ def when(condition: str, text: str, otherwise: str = "") -> str:
     return f"{{{{- if {condition} }}}}\n{text}{other}{{{{- end }}}}\n"
 
 
+def healer(*, apply: bool, holds: bool) -> str:
+    """The healer of all namespaces, or of those that are chosen: other bindings, and other words."""
+    everywhere = HealWish(HELM_IMAGE, NAMESPACE, 7003, apply=apply, holds=holds)
+    texts = []
+    for value, inside in zip(
+        heal_objects(everywhere), heal_objects(replace(everywhere, namespaces=(EACH,))), strict=True
+    ):
+        text, chosen = templated((value,)), templated((inside,)).replace(f": {EACH}", ": {{ . | quote }}")
+        chosen = chosen.replace(f"- {EACH}", "- {{ . | quote }}")
+        if value["kind"] == "Deployment":
+            words = re.compile(r'( *- "--in"\n *- \{\{ \. \| quote \}\}\n)')
+            text = words.sub(rf"{{{{- range {CHOSEN} }}}}\n\1{{{{- end }}}}\n", chosen)
+        elif chosen != text:
+            text = when(
+                CHOSEN,
+                f"{{{{- range {CHOSEN} }}}}\n---\n{chosen.replace('.Release', '$.Release')}{{{{- end }}}}\n",
+                text,
+            )
+        texts.append(text)
+    return "---\n".join(texts)
+
+
 POLICIES_KNOWN = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"'
 
 
@@ -157,13 +182,8 @@ def helm_templates() -> dict[str, str]:
     """File → text."""
     wish = ClusterWish(HELM_IMAGE, namespace=NAMESPACE)
     extender = SchedulerWish(HELM_IMAGE, NAMESPACE, 7001, UNPUBLISHED, STAMP)
-    heal = {
-        (apply, holds): templated(
-            heal_objects(HealWish(HELM_IMAGE, NAMESPACE, 7003, apply=apply, holds=holds))
-        )
-        for apply, holds in ((True, True), (True, False), (False, False))
-    }
-    acting = when(POLICIES_KNOWN, heal[True, True], heal[True, False])
+    acting = when(POLICIES_KNOWN, healer(apply=True, holds=True), healer(apply=True, holds=False))
+    watching = healer(apply=False, holds=False)
     stock = when(
         ".Values.kubeScheduler.enabled",
         templated(stock_objects(StockWish(HELM_STOCK, NAMESPACE, 7002, STAMP))),
@@ -173,7 +193,7 @@ def helm_templates() -> dict[str, str]:
         "agent.yaml": when(".Values.agent.enabled", templated(agent_objects(wish))),
         "scheduler.yaml": when(".Values.scheduler.enabled", templated(scheduler_objects(extender))),
         "kube-scheduler.yaml": when("and .Values.scheduler.enabled .Values.kubeScheduler.enabled", stock),
-        "heal.yaml": when(".Values.heal.enabled", when(".Values.heal.apply", acting, heal[False, False])),
+        "heal.yaml": when(".Values.heal.enabled", when(".Values.heal.apply", acting, watching)),
         "page.yaml": when(".Values.page.enabled", templated(page_objects(PageWish(HELM_IMAGE, NAMESPACE)))),
         "certificates.yaml": when(".Values.scheduler.enabled", certificate_template()),
     }

@@ -25,6 +25,7 @@ from e2e.cluster import API_PORT, Api, wait_for
 from e2e.schedulers import LEAST
 from e2e.settings import Settings
 from e2e.world import NUMAWISE, World, page
+from numawise.apps.heal.hold_list import POLICY_VERSION
 from numawise.apps.lab.rights import LAB_RIGHTS
 from numawise.service.manifest import PART, PART_LABEL, ProgramObjects
 
@@ -370,9 +371,7 @@ BEYOND: dict[str, tuple[tuple[str, str], ...]] = {
     "numawise-kube-scheduler": SECRETS,
     "numawise-heal": (
         *NEVER,
-        *(pair for pair in WRITES if pair not in (
-            ("DELETE", "/api/v1/namespaces/default/pods/first"), ("PATCH", "/api/v1/namespaces/default/pods/first"),
-        )),
+        *WRITES,
         ("PATCH", f"/api/v1/namespaces/{NAMESPACE}/configmaps/numawise-kube-scheduler"),
         ("PUT", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/numawise-kube-scheduler"),
         ("DELETE", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/numawise-hold"),
@@ -438,6 +437,152 @@ def own_node_alone(where: Installation) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+GATE, OTHER_GATE, STEERED = "numawise.dev/hold", "example.com/quota", "numawise.dev/steered"
+
+
+class Pods:
+    """Pods as an attacker finds them, made and given a status by the administrator."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self.api, self.path = api, f"/api/v1/namespaces/{namespace}/pods"
+
+    def make(self, name: str, status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+        """A pod that no scheduler looks at; with ``status`` it is on a node and has it."""
+        value = _pod(name, "nobody", "1")
+        value["metadata"]["labels"] = {"app": "tried"}
+        value["spec"] |= {"terminationGracePeriodSeconds": 0, **spec}
+        if status is not None:
+            value["spec"]["nodeName"] = "tried-by-hand"
+        answer = self.api.ask("POST", self.path, value)
+        assert answer[0] == 201, answer
+        if status is not None:
+            answer = self.api.ask(
+                "PATCH", f"{self.path}/{name}/status", {"status": status}, "application/merge-patch+json"
+            )
+            assert answer[0] == 200, answer
+        return dict(answer[1])
+
+
+def own_pods_alone(where: Installation) -> None:
+    """The healer's account deletes refused pods and takes its gate off, and changes nothing else of any pod."""
+    where.world.plane.stop("heal")  # or it would let these pods go
+    admin, healer = where.world.api, Api("127.0.0.1", token=where.token("numawise-heal"))
+    refused = {"phase": "Failed", "reason": "TopologyAffinityError", "message": "tried"}
+    ended = [
+        {
+            "name": "c",
+            "image": "x",
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": {"terminated": {"exitCode": 1}},
+        }
+    ]
+    system, usual = Pods(admin, "kube-system"), Pods(admin, "default")
+    system.make("running", {"phase": "Running"})
+    usual.make("refused", refused)
+    usual.make("out-of", {**refused, "reason": "OutOfnvidia.com/gpu"})
+    usual.make("evicted", {**refused, "reason": "Evicted"})
+    usual.make("running", {"phase": "Running", "reason": "TopologyAffinityError"})
+    usual.make("ran", {**refused, "containerStatuses": ended})
+    own, two = [{"name": GATE}], [{"name": GATE}, {"name": OTHER_GATE}]
+    chosen = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a", "b"]}
+    by_name = {"key": "metadata.name", "operator": "In", "values": ["a"]}
+
+    def terms(*expressions: Any, part: str = "matchExpressions", **more: Any) -> dict[str, Any]:
+        required = {"nodeSelectorTerms": [{part: list(expressions)}]}
+        return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required, **more}}
+
+    preferred = {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "preference": {"matchExpressions": [here]}}
+        ]
+    }
+    free: dict[str, Any] = {"schedulingGates": None}
+    steered = {"annotations": {STEERED: "a,b"}}
+    image = {
+        "containers": [
+            {"name": "c", "image": "evil", "resources": _containers("1")["containers"][0]["resources"]}
+        ]
+    }
+    for name in ("held", "named"):
+        usual.make(name, schedulingGates=own)
+    usual.make("picky", schedulingGates=two, affinity=terms(chosen))
+    tolerated = usual.make("tried", schedulingGates=two, affinity=terms(chosen))["spec"]["tolerations"]
+    usual.make("foreign", schedulingGates=[{"name": OTHER_GATE}])
+    default, tried = usual.path, f"{usual.path}/tried"
+    merge = "application/merge-patch+json"
+    others = {"schedulingGates": [{"name": OTHER_GATE}]}
+    tries: list[tuple[str, str, dict[str, Any] | None, bool]] = [
+        ("PATCH",  f"{system.path}/running", {"spec": image}, False),
+        ("PATCH",  f"{system.path}/running", {"metadata": {"labels": {"app": "mine"}}}, False),
+        ("PATCH",  f"{system.path}/running", {"metadata": {"finalizers": ["example.com/mine"]}}, False),
+        ("DELETE", f"{system.path}/running", None, False),
+        ("DELETE", f"{default}/first",       None, False),
+        ("DELETE", f"{default}/running",     None, False),
+        ("DELETE", f"{default}/evicted",     None, False),
+        ("DELETE", f"{default}/ran",         None, False),
+        ("DELETE", f"{default}/held",        None, False),
+        ("PATCH",  f"{default}/refused",     {"metadata": {"labels": {"app": "mine"}}}, False),
+        ("PATCH",  f"{default}/foreign",     {"spec": free}, False),
+        ("PATCH",  tried, {"spec": free}, False),
+        ("PATCH",  tried, {"spec": {"schedulingGates": own}}, False),
+        ("PATCH",  tried, {"spec": {"affinity": terms(chosen, here)}}, False),
+        ("PATCH",  tried, {"spec": {**others, **image}}, False),
+        ("PATCH",  tried, {"spec": {**others, "tolerations": [*tolerated, {"key": "a", "operator": "Exists"}]}}, False),
+        ("PATCH",  tried, {"spec": {**others, "nodeSelector": {"a": "b"}}}, False),
+        ("PATCH",  tried, {"spec": {**others, "activeDeadlineSeconds": 1}}, False),
+        ("PATCH",  tried, {"spec": {**others, "affinity": terms(chosen, {**here, "key": "disk"})}}, False),
+        ("PATCH",  tried, {"spec": {**others, "affinity": terms(chosen, {**here, "operator": "NotIn"})}}, False),
+        ("PATCH",  tried, {"spec": {**others, "affinity": terms(chosen, **preferred)}}, False),
+        ("PATCH",  tried, {"spec": others, "metadata": {"labels": {"app": "mine"}}}, False),
+        ("PATCH",  tried, {"spec": others, "metadata": {"annotations": {"a": "b"}}}, False),
+        ("PATCH",  tried, {"spec": others, "metadata": {"finalizers": ["example.com/mine"]}}, False),
+        ("PATCH",  tried, {"spec": others, "metadata": {"ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "first", "uid": "1"}]}}, False),
+        ("DELETE", f"{default}/refused",     None, True),
+        ("DELETE", f"{default}/out-of",      None, True),
+        ("PATCH",  f"{default}/held",        {"spec": {**free, "affinity": terms(here)}, "metadata": steered}, True),
+        ("PATCH",  f"{default}/named",       {"spec": {**free, "affinity": terms(by_name, part="matchFields")}, "metadata": steered}, True),
+        ("PATCH",  f"{default}/picky",       {"spec": {**others, "affinity": terms(chosen, here)}, "metadata": steered}, True),
+        ("PATCH",  tried, {"spec": others}, True),
+    ]  # fmt: skip
+    wrong, refusals = [], 0
+    for method, path, body, may in tries:
+        status, answer = healer.ask(method, path, body, merge)
+        refusals += status == 403
+        if (status < 300) != may or (not may and status != 403):
+            wrong.append(f"{method} {path} {body}: {status} {str(answer)[:400]}")
+    status, policy = admin.ask("GET", f"/apis/{POLICY_VERSION}/validatingadmissionpolicies/numawise-heal")
+    warnings = policy.get("status", {}).get("typeChecking", {}).get("expressionWarnings")
+    assert not warnings, warnings
+    assert not wrong, "\n".join(wrong)
+    print(
+        f"        {refusals} requests of the healer were refused, {len(tries) - refusals} went through",
+        flush=True,
+    )
+
+
+def own_namespaces_alone(where: Installation) -> None:
+    """With ``--heal-in`` the account has what it has about pods there alone; in others a refused pod stays."""
+    words = [str(NUMAWISE), "manifest", *IMAGE, "--for", "heal", "--heal-applies", "--heal-in", "chosen"]
+    where.kubectl("create", "namespace", "chosen")
+    where.kubectl("delete", "clusterrolebinding", "numawise-heal-chosen")
+    text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    where.kubectl("apply", "-f", "-", stdin=text)
+    healer = Api("127.0.0.1", token=where.token("numawise-heal"))
+    refused = {"phase": "Failed", "reason": "TopologyAffinityError", "message": "tried"}
+    answers = []
+    for namespace in ("default", "chosen"):
+        pods = Pods(where.world.api, namespace)
+        pods.make("limited", refused)
+        replicas = f"/apis/apps/v1/namespaces/{namespace}/replicasets/none"
+        answers += [healer.ask("GET", replicas)[0], healer.ask("DELETE", f"{pods.path}/limited")[0]]
+    where.kubectl("delete", "namespace", "chosen")
+    assert answers == [403, 403, 404, 200], answers
+
+
 # --- the trial ------------------------------------------------------------------------------------
 
 
@@ -453,6 +598,8 @@ def trial(settings: Settings) -> bool:
             ("every program with its own rights", lambda: programs_run(where)),
             ("nobody may do more", lambda: nothing_else(where)),
             ("agents write about their own node", lambda: own_node_alone(where)),
+            ("the healer changes refused and held pods alone", lambda: own_pods_alone(where)),
+            ("the healer of one namespace has no rights in others", lambda: own_namespaces_alone(where)),
             ("numawise manifest | kubectl delete -f -", lambda: removed(where)),
         ]
         right = [_step(name, step) for name, step in steps]

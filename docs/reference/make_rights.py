@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from numawise.apps.heal.pod_policy import pod_policy
 from numawise.apps.heal.rights import APPLYING, DEFRAGMENTING, READING
 from numawise.apps.lab.rights import LAB_RIGHTS
 from numawise.apps.scheduler.manifest import STOCK_RIGHTS, STOCK_ROLES
 from numawise.apps.scheduler.rights import SCHEDULER_RIGHTS
+from numawise.service.manifest import ProgramObjects
 from numawise.service.rights import ApiRight
 from numawise.web.manifest import PAGE_RIGHTS
 
@@ -25,6 +27,11 @@ Containers of `scheduler`, `heal` and `serve` run as a user without a name (6553
 capabilities, no way to more and the runtime's seccomp profile; they mount nothing of their host. They fit Pod
 Security's level `restricted`.
 """
+CHOSEN = "cluster, or the namespaces of `--in`"
+POLICY = """A role cannot say which pods. The ValidatingAdmissionPolicy `numawise-heal` does, for requests of this
+account, from Kubernetes 1.30 on: the API server answers what it refuses with status 403 and one of these
+sentences. Where a webhook changes pods on their way to the server, it refuses the healer's request too, and the
+healer logs that it left the pod alone."""
 HEAD = "| Where | Group | Resource | Verbs | For |\n|---|---|---|---|---|\n"
 
 
@@ -32,11 +39,17 @@ def rows(rights: Sequence[ApiRight]) -> str:
     """A table."""
     lines = []
     for right in rights:
-        where = "own namespace" if right.own_namespace else "cluster"
+        where = "own namespace" if right.own_namespace else CHOSEN if right.chosen else "cluster"
         resource = f"`{right.resource}`" + "".join(f" `{name}`" for name in right.names)
         group = f"`{right.group}`" if right.group else "core"
         lines.append(f"| {where} | {group} | {resource} | {', '.join(right.verbs)} | {right.why} |\n")
     return HEAD + "".join(lines)
+
+
+def policy_lines() -> str:
+    """A list of what the policy of the healer's account says to a request that it refuses."""
+    policy, _ = pod_policy(ProgramObjects("numawise-heal", "numawise"))
+    return "".join(f"- {validation['message']}\n" for validation in policy["spec"]["validations"])
 
 
 def sections() -> Iterator[str]:
@@ -50,6 +63,7 @@ def sections() -> Iterator[str]:
     )
     yield f"## `numawise heal`\n\nA dry run:\n\n{rows(READING)}"
     yield f"With `--apply` also:\n\n{rows(APPLYING)}"
+    yield f"{POLICY}\n\n{policy_lines()}"
     yield f"With `--defrag --apply` also; no manifest has it:\n\n{rows(DEFRAGMENTING)}"
     yield f"## `numawise serve --cluster`\n\nIt reads, and changes nothing.\n\n{rows(PAGE_RIGHTS)}"
     yield (

@@ -2,10 +2,10 @@
 
 import importlib.util
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import pytest
@@ -83,13 +83,39 @@ def test_an_overlay_is_what_the_command_prints(overlay: str, more: dict[str, boo
 EXPRESSION = re.compile(r"\{\{-? (.*?) -?\}\}")
 
 
+class Each(NamedTuple):
+    """From here on, a dot means this."""
+
+    value: Any
+
+
+def unrolled(lines: Sequence[str], value_of: Callable[[str], Any]) -> Iterator["str | Each"]:
+    """The lines of a template, with those of a range as often as there are values."""
+    at = 0
+    while at < len(lines):
+        step = EXPRESSION.fullmatch(lines[at])
+        if step is None or not step[1].startswith("range "):
+            yield lines[at]
+            at += 1
+            continue
+        end = next(index for index in range(at, len(lines)) if lines[index] == "{{- end }}")
+        for value in value_of(step[1].removeprefix("range ")):
+            yield Each(value)
+            yield from lines[at + 1 : end]
+        at = end + 1
+
+
 def rendered(name: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A template with values, of the little of Helm's language that ours are written in."""
     helpers = {"numawise.kubeScheduler": "stock:1", "numawise.stamp": "stamped", "numawise.certificates": ""}
     lines: list[str] = []
     showing = [True]
+    each: list[Any] = []
 
     def value_of(text: str) -> Any:
+        text = text.removeprefix("$")
+        if text.startswith(". "):
+            return each[-1]
         text = text.partition(" | ")[0].removeprefix('required "set image: there is no published image" ')
         if text.startswith("include "):
             return helpers[text.split('"')[1]]
@@ -110,7 +136,10 @@ def rendered(name: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
             return bool(value_of(path) == wanted.strip('"'))
         return bool(value_of(text))
 
-    for line in (CHART / "templates" / name).read_text().splitlines():
+    for line in unrolled((CHART / "templates" / name).read_text().splitlines(), value_of):
+        if not isinstance(line, str):
+            each[:] = [line.value]
+            continue
         step = EXPRESSION.fullmatch(line)
         words = step[1] if step else ""
         if words.startswith("if "):
@@ -126,6 +155,10 @@ def rendered(name: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def chart(**changes: Any) -> dict[tuple[str, str], Any]:
+    return by_name(iter(chart_objects(**changes)))
+
+
+def chart_objects(**changes: Any) -> list[dict[str, Any]]:
     values = yaml.safe_load((CHART / "values.yaml").read_text()) | {"image": "numawise"}
     values["certificates"] = dict.fromkeys(
         ("authority", "serverCertificate", "serverKey", "clientCertificate", "clientKey"), "eA=="
@@ -137,7 +170,7 @@ def chart(**changes: Any) -> dict[tuple[str, str], Any]:
         else:
             values[part] = value
     names = [file.name for file in (CHART / "templates").glob("*.yaml")]
-    return by_name(iter([value for name in names for value in rendered(name, values)]))
+    return [value for name in names for value in rendered(name, values)]
 
 
 def test_the_chart_is_what_the_command_prints() -> None:
@@ -158,6 +191,22 @@ def test_what_can_be_set() -> None:
     for key in {key for key in acting if "heal" in key[1] or "hold" in key[1]}:
         assert chart(heal__apply=True)[key] == acting[key]
     assert ("MutatingAdmissionPolicy", "numawise-hold") not in chart()
+    assert ("ValidatingAdmissionPolicy", "numawise-heal") in acting
+    assert ("ValidatingAdmissionPolicy", "numawise-heal") not in chart()
+    chosen = ClusterWish("numawise", heal_applies=True, heal_in=("training", "serving"))
+    limited = {
+        (value["kind"], value["metadata"]["name"], value["metadata"].get("namespace")): value
+        for value in cluster_objects(chosen)
+        if "heal" in value["metadata"]["name"]
+    }
+    by_chart = chart_objects(
+        heal={"enabled": True, "apply": True, "replicas": 2, "namespaces": ["training", "serving"]}
+    )
+    assert limited == {
+        (value["kind"], value["metadata"]["name"], value["metadata"].get("namespace")): value
+        for value in by_chart
+        if "heal" in value["metadata"]["name"]
+    }
     seen = by_name(cluster_objects(ClusterWish("numawise", ("page",))))
     assert seen["Deployment", "numawise-page"] == chart(page__enabled=True)["Deployment", "numawise-page"]
     assert not {name for _, name in chart() if "page" in name}

@@ -12,11 +12,14 @@ Right = tuple[str, str, str]
 VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def exact_rules(rights: Sequence[ApiRight], namespace: str) -> "Rules":
-    """What a program's roles allow: those of its own namespace allow nothing elsewhere."""
+def exact_rules(rights: Sequence[ApiRight], namespace: str, chosen: Sequence[str] = ()) -> "Rules":
+    """What a program's roles allow: those of its own namespace, or of chosen ones, allow nothing elsewhere."""
     own = [right for right in rights if right.own_namespace]
-    others = [right for right in rights if not right.own_namespace]
-    return Rules([*rules_of(others), *({**rule, "namespace": namespace} for rule in rules_of(own))])
+    bound = [right for right in rights if chosen and right.chosen]
+    others = [right for right in rights if right not in own and right not in bound]
+    inside = [(namespace, own), *((name, bound) for name in chosen)]
+    limited = ({**rule, "namespace": name} for name, some in inside for rule in rules_of(some))
+    return Rules([*rules_of(others), *limited])
 
 
 def place_of(path: str) -> tuple[str, str]:

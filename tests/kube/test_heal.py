@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from numawise.apps.heal.rights import POLICIES, POLICY, heal_rights
+from numawise.results.pending import HOLD_GATE
 from tests.cli.run import Ran, program
 from tests.kube.healers import LEASED, LISTED, REGISTERED, HealedCluster, healer
 from tests.kube.rbac import exact_rules
@@ -124,6 +125,72 @@ def test_a_pod_that_names_a_foreign_owner_holds_nobody(tmp_path: Path) -> None:
         until(lambda: cluster.holds, "a hold")
         assert running.end() == 0
     assert set(cluster.holds) == {"u-web.abc"}
+
+
+def of_namespace(cluster: HealedCluster, pod: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """The same pod in another namespace."""
+    cluster.state.put_pod(json.loads(json.dumps(pod)), "DELETED")
+    pod["metadata"]["namespace"] = namespace
+    cluster.state.put_pod(pod)
+    return pod
+
+
+def test_pods_that_others_hold_too_keep_nobody_waiting(tmp_path: Path) -> None:
+    cluster = HealedCluster("a", "b")
+    tenant, victim = cluster.owner("tenant"), cluster.owner("web")
+    with serving(cluster.state) as server, healer(tmp_path, server.address, "--apply", *DAY) as running:
+        running.hears("leads")
+        cluster.refuse(cluster.make(tenant), "a")
+        cluster.refuse(cluster.make(victim), "a")
+        until(lambda: set(cluster.holds) == {"u-tenant.abc", "u-web.abc"}, "two holds")
+        blocking = [cluster.make(tenant) for _ in range(40)]
+        for pod in blocking:
+            pod["spec"]["schedulingGates"].append({"name": "example.com/never"})
+            cluster.state.put_pod(pod)
+        waiting = cluster.make(victim)
+        cluster.publish("b", full=False)
+        until(lambda: not cluster.gated(waiting), "a release")
+        assert all(len(cluster.pod(pod)["spec"]["schedulingGates"]) == 2 for pod in blocking)
+        assert running.end() == 0
+
+
+def test_a_change_that_the_server_does_not_take_keeps_nobody_waiting(tmp_path: Path) -> None:
+    cluster = HealedCluster("a")
+    refusing = [cluster.make(cluster.owner("tenant")) for _ in range(3)]
+    free = cluster.make(cluster.owner("web"))
+    for pod in (*refusing, free):
+        pod["spec"]["schedulingGates"] = [{"name": HOLD_GATE}]
+        cluster.state.put_pod(pod)
+    status = json.dumps({"kind": "Status", "code": 422, "message": "it is invalid"}).encode()
+    for pod in refusing:
+        path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}"
+        cluster.state.answers[path] = (422, "application/json", status)
+    with serving(cluster.state) as server, healer(tmp_path, server.address, "--apply", *DAY) as running:
+        until(lambda: not cluster.gated(free), "a release")
+        running.hears("is left alone")
+        assert running.end() == 0
+    assert all(map(cluster.gated, refusing))
+
+
+def test_in_a_namespace_alone_it_asks_for_nothing_in_others(tmp_path: Path) -> None:
+    cluster = HealedCluster("a", "b")
+    owner = cluster.owner("web")
+    cluster.state.rules = rules = exact_rules(heal_rights(defrag=False), "numawise", ("default",))
+    elsewhere = cluster.make(owner)
+    elsewhere["spec"]["schedulingGates"] = [{"name": HOLD_GATE}]
+    of_namespace(cluster, elsewhere, "elsewhere")
+    of_namespace(cluster, cluster.refuse(cluster.make(owner), "a"), "elsewhere")
+    words = ("--apply", "--in", "default", "--older-than", "0s", "--keep", "0")
+    with serving(cluster.state) as server, healer(tmp_path, server.address, *words) as running:
+        running.hears("leads")
+        mine = cluster.refuse(cluster.make(owner), "a")
+        until(lambda: "u-web.abc" in cluster.holds and not cluster.there(mine), "a hold and a removal")
+        waiting = cluster.make(owner)
+        cluster.publish("b", full=False)
+        until(lambda: not cluster.gated(waiting), "a release")
+        assert running.end() == 0
+    assert not rules.refused, "with the rights of one namespace"
+    assert cluster.gated(elsewhere)
 
 
 def test_a_hold_that_somebody_takes_off_ends(tmp_path: Path) -> None:

@@ -60,11 +60,11 @@ def check_image(image: str, option: str = "--image") -> None:
         )
 
 
-def check_namespace(namespace: str) -> None:
+def check_namespace(namespace: str, option: str = "--namespace") -> None:
     """Raise ``InputError`` where that is no namespace."""
     if not NAMESPACE.fullmatch(namespace):
         raise InputError(
-            f"--namespace {quoted(namespace)} is not the name of a namespace",
+            f"{option} {quoted(namespace)} is not the name of a namespace",
             advice="lower-case letters, digits and '-'",
         )
 

@@ -35,6 +35,8 @@ class ClusterWish:
     heal_applies: bool = False
     heal_holds: bool = True
     """The cluster knows MutatingAdmissionPolicies."""
+    heal_in: tuple[str, ...] = ()
+    """Namespaces that the healer looks after; none: all."""
     managed: bool = False
     """cert-manager makes the certificates."""
 
@@ -80,4 +82,12 @@ def extender_objects(wish: ClusterWish, certificates: MadeCertificates | None) -
 
 
 def _heal_objects(wish: ClusterWish) -> tuple[Json, ...]:
-    return heal_objects(HealWish(wish.image, wish.namespace, apply=wish.heal_applies, holds=wish.heal_holds))
+    return heal_objects(
+        HealWish(
+            wish.image,
+            wish.namespace,
+            apply=wish.heal_applies,
+            holds=wish.heal_holds,
+            namespaces=wish.heal_in,
+        )
+    )

@@ -93,6 +93,13 @@ Exit status: 0 printed, 2 bad input, 3 no certificates could be made."""
 )
 @click.option("--heal-applies", is_flag=True, help="The healer acts; without, it says what it would do.")
 @click.option(
+    "--heal-in",
+    multiple=True,
+    metavar="NAMESPACE",
+    help="The healer looks after pods of this namespace alone, and can change nothing in others; may be "
+    "given several times.  [default: all]",
+)
+@click.option(
     "--control-plane",
     default="",
     metavar="URL",
@@ -116,6 +123,7 @@ def command(
     tls: str,
     unpublished: str,
     heal_applies: bool,
+    heal_in: tuple[str, ...],
     control_plane: str,
     certificates: str,
 ) -> int:
@@ -131,6 +139,8 @@ def command(
         _write_certificates(namespace, certificates)
         return 0
     check_image(image)
+    for chosen in heal_in:
+        check_namespace(chosen, "--heal-in")
     wish = ClusterWish(
         image,
         _parts(parts),
@@ -140,6 +150,7 @@ def command(
         unpublished,
         heal_applies,
         _knows_policies(kubernetes),
+        tuple(dict.fromkeys(heal_in)),
         managed=tls == MANAGER,
     )
     if wish.stock_image and SCHEDULER not in wish.parts:

@@ -32,6 +32,7 @@ EVERYWHERE = "*"
 PATIENCE = 15.0
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 UNKNOWN_CALLER, FORBIDDEN, ABSENT, CONFLICT = 401, 403, 404, 409
+INVALID = (400, 422)
 MOST_OBJECTS = 100_000
 KINDS: Mapping[str, tuple[str, str, str]] = {
     # kind → group, version, name in paths
@@ -70,6 +71,10 @@ class ApiRefused(ClusterError):
 
 class ApiConflict(ClusterError):
     """Somebody else changed the object, or owns what was to be changed."""
+
+
+class ApiInvalid(ClusterError):
+    """The API server does not take the object as it would be."""
 
 
 class UnknownCaller(ClusterError):
@@ -231,7 +236,8 @@ class Cluster:
             raise ApiRefused(f"you may not {what} (403): {message}", "ask for that right")
         if code == CONFLICT:
             raise ApiConflict(message)
-        raise ClusterError(f"{server} answers {code} when asked to {what}: {message}")
+        problem = ApiInvalid if code in INVALID else ClusterError
+        raise problem(f"{server} answers {code} when asked to {what}: {message}")
 
 
 def raise_for_status(answer: Any) -> None:  # noqa: ANN401 - of an extra

@@ -3,7 +3,8 @@
 Rules kept here:
 
 1. An account has exactly the rights that its program lists: a ClusterRole for those of the whole cluster, a
-   Role for those of its own namespace.  A pod without rights gets no token.
+   Role for those of its own namespace, a ClusterRole of its own for those of chosen namespaces, which is
+   bound there alone.  A pod without rights gets no token.
 2. A container has a read-only root, no capabilities, no way to more and the runtime's seccomp profile.
 3. Every object has the label of its program and of numawise, so that nothing is left behind unseen.
 """
@@ -11,8 +12,8 @@ Rules kept here:
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from numawise.service.rights import ApiRight, rules_of
-from numawise.values import dataclass
+from numawise.service.rights import REGISTRATION, ApiRight, rules_of
+from numawise.values import dataclass, replace
 
 Json = dict[str, Any]
 NAME_LABEL, PART_LABEL, PART = "app.kubernetes.io/name", "app.kubernetes.io/part-of", "numawise"
@@ -64,18 +65,48 @@ class ProgramObjects:
         """Its account; pods that need a token ask for it."""
         return self.inside("v1", "ServiceAccount", automountServiceAccountToken=False)
 
-    def access(self, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
-        """Roles, and that the account has them (rule 1)."""
+    def access(self, rights: Sequence[ApiRight], namespaces: Sequence[str] = ()) -> tuple[Json, ...]:
+        """Roles, and that the account has them (rule 1); without ``namespaces`` all are chosen."""
+        everywhere, chosen = (self.clusterwide,), f"{self.name}-chosen"
+        inside = [replace(self, namespace=namespace).inside for namespace in namespaces]
+        parts = (
+            (
+                self.name,
+                [right for right in rights if not right.own_namespace and not right.chosen],
+                everywhere,
+            ),
+            (chosen, [right for right in rights if right.chosen], inside or everywhere),
+            (self.name, [right for right in rights if right.own_namespace], (self.inside,)),
+        )
         objects: list[Json] = []
-        for kind, make, own in (("ClusterRole", self.clusterwide, False), ("Role", self.inside, True)):
-            rules = rules_of([right for right in rights if right.own_namespace == own])
-            if rules:
-                role = {"apiGroup": RBAC, "kind": kind, "name": self.name}
-                objects += [
-                    make(f"{RBAC}/v1", kind, rules=rules),
-                    make(f"{RBAC}/v1", f"{kind}Binding", roleRef=role, subjects=[self.subject]),
-                ]
+        for name, own, bound in parts:
+            if own:
+                make = self.inside if own[0].own_namespace else self.clusterwide
+                kind = "Role" if own[0].own_namespace else "ClusterRole"
+                role = {"apiGroup": RBAC, "kind": kind, "name": name}
+                objects.append(make(f"{RBAC}/v1", kind, name, rules=rules_of(own)))
+                for bind in bound:
+                    binding = "ClusterRoleBinding" if bind == self.clusterwide else "RoleBinding"
+                    objects.append(bind(f"{RBAC}/v1", binding, name, roleRef=role, subjects=[self.subject]))
         return tuple(objects)
+
+    def account_policy(
+        self, rules: Sequence[Json], validations: Sequence[Json], variables: Mapping[str, str]
+    ) -> tuple[Json, ...]:
+        """What its account asks for is validated; what cannot be worked out is refused."""
+        account = f"request.userInfo.username == '{self.user}'"
+        spec = {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": list(rules)},
+            "matchConditions": [{"name": f"the-{self.name.removeprefix(f'{PART}-')}", "expression": account}],
+            "variables": [{"name": name, "expression": text} for name, text in variables.items()],
+            "validations": list(validations),
+        }
+        binding = {"policyName": self.name, "validationActions": ["Deny"]}
+        return (
+            self.clusterwide(f"{REGISTRATION}/v1", "ValidatingAdmissionPolicy", spec=spec),
+            self.clusterwide(f"{REGISTRATION}/v1", "ValidatingAdmissionPolicyBinding", spec=binding),
+        )
 
     def template(self, pod: Json, stamp: str = "") -> Json:
         """A pod's template; pods start again when the stamp changes."""

@@ -6,16 +6,19 @@ Rules kept here:
 2. Nothing stands for everything: no ``*``, and nobody reads secrets.  A value that does is a mistake of ours.
 3. ``own_namespace``: meant for objects in the program's own namespace, by a Role there.  ``names``: meant for
    objects of these names; a list, a watch and a creation cannot be limited so.
-4. ``by_name``: meant for the object of the caller's own node.  Rules of the API server cannot say so, because
+4. ``chosen``: meant for the namespaces that the program was told to look after; all of them, where nobody
+   says which.
+5. ``by_name``: meant for the object of the caller's own node.  Rules of the API server cannot say so, because
    all nodes have one account; a policy in the manifest does.
 """
 
 from collections.abc import Iterable, Sequence
 
-from numawise.values import dataclass
+from numawise.values import dataclass, replace
 
 CORE, EVENTS, TOPOLOGY = "", "events.k8s.io", "topology.node.k8s.io"
 CLAIMS, LEASES = "resource.k8s.io", "coordination.k8s.io"
+REGISTRATION = "admissionregistration.k8s.io"
 READS = ("get", "list", "watch")
 
 
@@ -31,6 +34,7 @@ class ApiRight:
     by_name: bool = False
     own_namespace: bool = False
     names: tuple[str, ...] = ()
+    chosen: bool = False
 
     def __post_init__(self) -> None:
         kind = self.resource.partition("/")[0]
@@ -45,9 +49,9 @@ class ApiRight:
 
 def merged_rights(rights: Iterable[ApiRight]) -> tuple[ApiRight, ...]:
     """Rights together: what has one place is said once, with the verbs and reasons of all."""
-    merged: dict[tuple[str, str, bool, tuple[str, ...]], ApiRight] = {}
+    merged: dict[tuple[str, str, bool, tuple[str, ...], bool], ApiRight] = {}
     for right in rights:
-        key = right.group, right.resource, right.own_namespace, right.names
+        key = right.group, right.resource, right.own_namespace, right.names, right.chosen
         known = merged.get(key)
         if known is None:
             merged[key] = right
@@ -55,9 +59,7 @@ def merged_rights(rights: Iterable[ApiRight]) -> tuple[ApiRight, ...]:
         verbs = (*known.verbs, *(verb for verb in right.verbs if verb not in known.verbs))
         why = known.why if right.why in known.why else f"{known.why}; {right.why}"
         by_name = known.by_name or right.by_name
-        merged[key] = ApiRight(
-            right.group, right.resource, verbs, why, by_name, right.own_namespace, right.names
-        )
+        merged[key] = replace(known, verbs=verbs, why=why, by_name=by_name)
     return tuple(merged.values())
 
 

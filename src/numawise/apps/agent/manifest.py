@@ -84,8 +84,6 @@ ACCOUNT_NODE = f"request.userInfo.extra[?'{OWN}'][0].orValue('')"
 
 def _policy(wish: ManifestWish, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
     """Each agent writes about its own node, and changes of it only what it is for (rule 3)."""
-    group = "admissionregistration.k8s.io"
-    own = _own(wish)
     validations: list[Json] = [
         {
             "expression": "object.metadata.name == variables.node",
@@ -93,7 +91,6 @@ def _policy(wish: ManifestWish, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
         }
     ]
     validations += _node_validations(wish)
-    the_agent = f"request.userInfo.username == '{own.user}'"
     rules = [
         {
             "apiGroups": [right.group],
@@ -104,18 +101,7 @@ def _policy(wish: ManifestWish, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
         for right in rights
         if right.by_name
     ]
-    spec = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": rules},
-        "matchConditions": [{"name": "the-agent", "expression": the_agent}],
-        "variables": [{"name": "node", "expression": ACCOUNT_NODE}],
-        "validations": validations,
-    }
-    binding = {"policyName": NAME, "validationActions": ["Deny"]}
-    return (
-        own.clusterwide(f"{group}/v1", "ValidatingAdmissionPolicy", spec=spec),
-        own.clusterwide(f"{group}/v1", "ValidatingAdmissionPolicyBinding", spec=binding),
-    )
+    return _own(wish).account_policy(rules, validations, {"node": ACCOUNT_NODE})
 
 
 def _node_validations(wish: ManifestWish) -> list[Json]:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from numawise.apps.heal.refused import BARE, JOB_TRACKING, REPLICA_SET, RefusedPod
+from numawise.apps.heal.taking_turns import by_namespace, in_turns
 from numawise.values import dataclass, field
 
 KEPT, OLD, PER_MINUTE, MINUTE = 1, 300.0, 60, 60.0
@@ -27,10 +28,13 @@ class PodSelection:
     namespaces: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
 
+    def has(self, namespace: str) -> bool:
+        """Whether a namespace is looked after."""
+        return not self.namespaces or namespace in self.namespaces
+
     def chooses(self, pod: RefusedPod) -> bool:
         """Whether a pod is looked after."""
-        inside = not self.namespaces or pod.namespace in self.namespaces
-        return inside and all(pod.labels.get(key) == value for key, value in self.labels)
+        return self.has(pod.namespace) and all(pod.labels.get(key) == value for key, value in self.labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class PodToRemove:
 
 
 def removable(pods: Iterable[AgedPod], rules: CleaningRules) -> list[PodToRemove]:
-    """The pods that the rules let go, the oldest first."""
+    """The pods that the rules let go, the oldest first; namespaces take turns."""
     groups: dict[str, list[AgedPod]] = {}
     for aged in pods:
         owner = aged.pod.owner
@@ -76,7 +80,7 @@ def removable(pods: Iterable[AgedPod], rules: CleaningRules) -> list[PodToRemove
             if newer >= rules.keep and _allowed(aged, rules):
                 chosen.append((-aged.age, PodToRemove(aged.pod, _why(aged, newer, rules))))
     chosen.sort(key=lambda pair: (pair[0], pair[1].pod.title))
-    return [wish for _, wish in chosen]
+    return list(in_turns(by_namespace((wish for _, wish in chosen), lambda wish: wish.pod.namespace)))
 
 
 def _allowed(aged: AgedPod, rules: CleaningRules) -> bool:

@@ -9,14 +9,17 @@ Rules kept here:
    to the next turn, a server that is gone ends the turn.
 4. The list of holds at the server counts: what somebody took off it is held no longer, and what another
    healer put there is gone on with.
-5. Pods that had failed before we looked are explained and removed by rule; they hold nobody, unless they are
+5. Namespaces take turns (``taking_turns``), and what one pod is refused, others are not: a server that does
+   not take one change is asked for the next.
+6. Pods that had failed before we looked are explained and removed by rule; they hold nobody, unless they are
    only just made.
 """
 
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numawise.apps.heal.changing import GONE, HealWriter, people_look_at, unfit
@@ -42,13 +45,16 @@ from numawise.apps.heal.refused import (
 )
 from numawise.apps.heal.steering import release_patch, steered_to
 from numawise.apps.heal.stranded import StrandedPods, stranded_note
+from numawise.apps.heal.taking_turns import MOST_STEPS, by_namespace, in_turns
 from numawise.apps.heal.terms import HealCounts, HealRules, Judging
+from numawise.codec.cluster_pod import scheduling_gates
 from numawise.codec.document import mapping
 from numawise.codec.objects import object_uid
 from numawise.codec.stamps import stamp_seconds
-from numawise.errors import NumawiseError
-from numawise.kube.client import ApiConflict, Object
+from numawise.errors import ClusterError, NumawiseError
+from numawise.kube.client import ApiConflict, ApiInvalid, ApiRefused, Object
 from numawise.kube.events import NORMAL, EventWriter, ObjectReference
+from numawise.results.pending import HOLD_GATE
 from numawise.service.log import INFO, WARNING, ServiceLog
 
 AGAIN = 3.0
@@ -64,6 +70,10 @@ MOST_REASONS, OTHER_REASON = 50, "other"
 """Reasons with a metric of their own: resources can have any name."""
 REFUSED_EVENT, HELD_EVENT, RELEASED_EVENT = "PodRefused", "PodsHeld", "PodReleased"
 STRANDED_EVENT = "PodStranded"
+CHANGE_REFUSED = (ApiRefused, ApiInvalid)
+NOT_CHOSEN = "its namespace is not looked after"
+RefusedNews = tuple[RefusedPod, Object, bool]
+"""A refused pod, as the server has it, and whether it was refused just now."""
 
 
 class Healer:
@@ -93,7 +103,12 @@ class Healer:
         """Refused pods that are there now, by uid."""
         self.unbound: dict[str, Object] = {}
         """Pods that no node has yet, by uid."""
-        self._news: queue.SimpleQueue[tuple[RefusedPod, Object, bool]] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[RefusedNews] = queue.SimpleQueue()
+        self._heard: dict[str, deque[RefusedNews]] = {}
+        """Namespace → news of it that are not looked at yet."""
+        self._left: dict[str, int] = {}
+        """Namespace → how many of them may still be looked at in this turn."""
+        self._refused_change = ""
         self._explanations: queue.Queue[tuple[RefusedPod, Object]] = queue.Queue(MOST_EXPLAINED)
         self._lock = threading.Lock()
         self._seen: dict[str, None] = {}
@@ -140,7 +155,8 @@ class Healer:
 
     def turn(self) -> None:
         """Do what is to be done now."""
-        now, self.more = self.clock(), False
+        now, self.more, self._refused_change = self.clock(), False, ""
+        self._left.clear()
         if self.rules.apply and not self.leads():
             self._stand_by()
             return
@@ -157,7 +173,7 @@ class Healer:
             if again:
                 self._clean(now)
                 self._tell_stranded(now)
-            self.problem = ""
+            self.problem = self._refused_change
         except ApiConflict as problem:
             self.log.say(INFO, f"left to the next turn: {problem}")
         except NumawiseError as problem:
@@ -170,6 +186,7 @@ class Healer:
         self._led = False
         while not self._news.empty():
             self._news.get_nowait()
+        self._heard.clear()
 
     def _begin(self, now: float) -> None:
         """We lead from now on: what is on the list is ours."""
@@ -191,25 +208,43 @@ class Healer:
     # --- holds -------------------------------------------------------------------------------------
 
     def _hold_refused(self, now: float) -> None:
-        while True:
-            try:
-                pod, value, fresh = self._news.get_nowait()
-            except queue.Empty:
-                return
+        """Hold the owners of pods that were refused, in turns (rule 5)."""
+        for _ in range(self._news.qsize()):
+            news = self._news.get_nowait()
+            self._heard.setdefault(news[0].namespace, deque()).append(news)
+        for pod, value, fresh in in_turns([self._news_of(namespace) for namespace in list(self._heard)]):
             known = pod.reason in self.counts.refused or len(self.counts.refused) < MOST_REASONS
             reason = pod.reason if known else OTHER_REASON
             self.counts.refused[reason] = self.counts.refused.get(reason, 0) + 1
             try:
                 if fresh and not self.policy_problem:
                     self._refused(pod, value, now)
+            except CHANGE_REFUSED as problem:
+                self._not_taken(pod.title, problem)
             finally:
                 self._explain_later(pod, value, now)
+
+    def _news_of(self, namespace: str) -> Iterator[RefusedNews]:
+        while self._heard.get(namespace) and self._left.setdefault(namespace, MOST_STEPS):
+            self._left[namespace] -= 1
+            yield self._heard[namespace].popleft()
+        if not self._heard.get(namespace):
+            self._heard.pop(namespace, None)
+
+    def _not_taken(self, title: str, problem: ClusterError) -> None:
+        """A change that the server refused, which keeps others from nothing."""
+        self.log.once(f"refused {title}", WARNING, f"{title} is left alone: {problem}")
+        if isinstance(problem, ApiRefused):
+            self._refused_change = str(problem)
 
     def _refused(self, pod: RefusedPod, value: Object, now: float) -> None:
         owner = pod.owner
         if owner is None or owner.kind not in HELD_KINDS:
             return
-        if owner.of not in self.book.holds and (reason := unfit(owner, self._owner(owner, now))):
+        unknown = self.book.hold_of(owner.of, owner.namespace) is None and not self.book.is_full(
+            owner.namespace
+        )
+        if unknown and (reason := unfit(owner, self._owner(owner, now))):
             if reason != GONE:
                 self.log.say(INFO, f"{owner.title} is not held: {reason}")
             return
@@ -244,7 +279,9 @@ class Healer:
             if hold is None:
                 self.log.once(f"list {key}", WARNING, f"the list of holds has a key that is not ours: {key}")
             elif hold.owner.of not in self.book.holds:
-                if reason := unfit(hold.owner, self._owner(hold.owner, now)):
+                inside = self.rules.cleaning.selection.has(hold.owner.namespace)
+                reason = unfit(hold.owner, self._owner(hold.owner, now)) if inside else NOT_CHOSEN
+                if reason:
                     if self._may():
                         self.writer.end_hold(hold.owner, reason)
                     continue
@@ -260,26 +297,29 @@ class Healer:
                 self.log.say(INFO, f"{ended.owner.title} is held no longer: {ended.why}")
 
     def _check_owners(self, now: float) -> None:
-        for of, hold in list(self.book.holds.items()):
+        oldest = sorted(self.book.holds.values(), key=lambda hold: hold.checked)
+        lanes = by_namespace(oldest, lambda hold: hold.owner.namespace)
+        for hold in in_turns(lane[:MOST_STEPS] for lane in lanes):
+            hold.checked = now
             reason = unfit(hold.owner, self._owner(hold.owner, now))
-            ended = self.book.end(of, reason, now) if reason else None
+            ended = self.book.end(hold.owner.of, reason, now) if reason else None
             if ended is not None:
                 self._do(ended, now, {})
 
     def _decide(self, now: float) -> None:
         with self._lock:
             unbound = dict(self.unbound)
-        held = {uid: value for uid, value in unbound.items() if is_held(value)}
+        held = {uid: value for uid, value in unbound.items() if is_held(value) and self._chooses(value)}
         waiting = [_waiting(uid, value) for uid, value in held.items()]
 
         def judged(pod: WaitingPod) -> Prospect:
             self._hold_refused(self.clock())  # thousands of nodes are asked in the time of several refusals
             return self.judge.prospect(held[pod.uid])
 
-        decisions = self.book.decide(waiting, unbound, judged, now)
         self.counts.waiting = len(waiting)
         self.counts.longest = max((now - hold.since for hold in self.book.holds.values()), default=0.0)
-        for decision in decisions:
+        most = MOST_STEPS if self.rules.apply else len(waiting)
+        for decision in self.book.decide(waiting, unbound, judged, now, most):
             try:
                 if isinstance(decision, LetGo):
                     self._release(decision, held[decision.pod.uid])
@@ -287,6 +327,13 @@ class Healer:
                     self._do(decision, now, {})
             except ApiConflict as problem:
                 self.log.say(INFO, f"left to the next turn: {problem}")
+            except CHANGE_REFUSED as problem:
+                about = decision.pod if isinstance(decision, LetGo) else decision.owner
+                self._not_taken(about.title, problem)
+
+    def _chooses(self, value: Object) -> bool:
+        namespace = str(mapping(value.get("metadata")).get("namespace"))
+        return self.rules.cleaning.selection.has(namespace)
 
     def _do(self, decision: HoldDecision, now: float, evidence: Mapping[str, Any]) -> None:
         """Change the list."""
@@ -352,13 +399,16 @@ class Healer:
                 self.log.say(INFO, f"delete pod {wish.pod.title}: {wish.why}")
             except ApiConflict as problem:
                 self.log.say(INFO, f"pod {wish.pod.title} is left alone: {problem}")
+            except CHANGE_REFUSED as problem:
+                self._not_taken(wish.pod.title, problem)
+                continue
             with self._lock:
                 if self.refused.get(wish.pod.uid) is wish.pod:  # what it is now, if anything, will be heard
                     del self.refused[wish.pod.uid]
 
     def _tell_stranded(self, now: float) -> None:
         with self._lock:
-            unbound = dict(self.unbound)
+            unbound = {uid: value for uid, value in self.unbound.items() if self._chooses(value)}
         for value in self.stranded.look(unbound, lambda pod: bool(self.judge.prospect(pod).nodes), now):
             pod, note = _waiting(object_uid(value), value), stranded_note(value)
             if self._may_say(f"stranded {pod.uid}", f"say of pod {pod.title}: {note}"):
@@ -459,4 +509,5 @@ def _waiting(uid: str, value: Object) -> WaitingPod:
         str(metadata.get("name")),
         owner.of if owner is not None else None,
         str(metadata.get("creationTimestamp") or ""),
+        any(gate != HOLD_GATE for gate in scheduling_gates(value)),
     )

@@ -26,10 +26,11 @@ from numawise.apps.heal.refused import (
     Controller,
     OwnerRevision,
 )
-from numawise.apps.heal.rights import HOLD_GROUP, HOLD_LISTS, HOLDS, POLICY, REGISTRATION
+from numawise.apps.heal.rights import HOLD_GROUP, HOLD_LISTS, HOLDS, POLICY
 from numawise.codec.stamps import second_stamp, stamp_seconds
 from numawise.kube.client import NAME
 from numawise.results.pending import HOLD_GATE
+from numawise.service.rights import REGISTRATION
 from numawise.values import dataclass
 
 Json = dict[str, Any]

@@ -3,12 +3,13 @@
 Rules kept here:
 
 1. An owner whose pod was refused is held at once: its next pods get a scheduling gate.  A pod behind the gate
-   goes as soon as a kubelet would let it in, only to nodes that would, and one at a time: the next one when
-   it is bound, or after ``BINDING`` seconds.
+   goes as soon as a kubelet would let it in, only to nodes that would, and of a namespace one at a time: the
+   next one when it is bound, or after ``BINDING`` seconds.  A pod that others hold, too, is not let go and
+   keeps nobody waiting.
 2. A hold has a time limit that doubles each time, up to ``longest``.  At the limit it goes on only where the
    state of every node is known exactly and none would let the pod in.  Otherwise, and in any case ``longest``
    seconds after the last try, one pod is let go without advice: whoever judges may be wrong.  When a node
-   keeps it for ``STAYS`` seconds, the next one is tried at once.
+   keeps it for ``STAYS`` seconds, the next one is tried at once.  No other pod keeps an owner from this.
 3. A node that refuses a pod which it should have let in is not named for that owner again until a time has
    passed that doubles with each such refusal.
 4. A hold ends when its owner is gone or has another template, when somebody took it off the list, or when no
@@ -16,11 +17,16 @@ Rules kept here:
    seconds have passed goes on with the limits that it had.
 5. Time is a monotonic clock, passed in.  No more than ``most`` owners are held, and of one namespace no more
    than a fifth of them.
+6. Namespaces take turns, and in each decision a namespace has ``MOST_STEPS`` of them, for those that have
+   waited longest for one: what one namespace has that waits does not put off what another one has.  Nobody
+   holds a pod of another namespace, whatever owner it names.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from numawise.apps.heal.refused import HELD_KINDS, Controller, OwnerRevision, RefusedPod
+from numawise.apps.heal.taking_turns import MOST_STEPS, by_namespace, in_turns
 from numawise.values import dataclass, field
 
 FIRST, LONGEST, CALM, FORGET, MOST_HOLDS = 30.0, 3600.0, 60.0, 900.0, 1000
@@ -58,6 +64,8 @@ class WaitingPod:
     name: str
     owner: OwnerRevision | None
     created: str = ""
+    gated: bool = False
+    """Others hold it, too."""
 
     @property
     def title(self) -> str:
@@ -97,6 +105,10 @@ class OwnerHold:
     """The pod that was let go without advice, by uid; '': none, or it was refused."""
     stays: float = 0.0
     """Since when that pod is bound; 0: it is not."""
+    checked: float = 0.0
+    """When its owner was last looked at."""
+    looked: float = 0.0
+    """When it was last asked what nodes would say to its first pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +156,20 @@ class HoldBook:
         """Owners that were not held because too many are."""
         self._ended: dict[OwnerRevision, tuple[int, float]] = {}
         """Limits of holds that ended, and when."""
-        self._going: dict[str, float] = {}
-        """Pods that were let go and are not bound, and since when."""
+        self._going: dict[str, tuple[str, float]] = {}
+        """Pods that were let go and are not bound: their namespace, and since when."""
 
     # --- what happens --------------------------------------------------------------------------
+
+    def hold_of(self, owner: OwnerRevision | None, namespace: str) -> OwnerHold | None:
+        """The hold of an owner in a namespace (rule 6)."""
+        hold = self.holds.get(owner) if owner is not None else None
+        return hold if hold is not None and hold.owner.namespace == namespace else None
+
+    def is_full(self, namespace: str) -> bool:
+        """Whether no more owners of a namespace can be held (rule 5)."""
+        near = sum(hold.owner.namespace == namespace for hold in self.holds.values())
+        return len(self.holds) >= self.settings.most or near >= max(1, self.settings.most // 5)
 
     def refuse(self, pod: RefusedPod, now: float, *, steered: bool) -> PutHold | None:
         """A pod was refused; ``steered``: on a node of which the judge had said that it would not be."""
@@ -155,12 +177,11 @@ class HoldBook:
         self._going.pop(pod.uid, None)
         if owner is None or owner.kind not in HELD_KINDS:
             return None
-        hold = self.holds.get(owner.of)
+        hold = self.hold_of(owner.of, owner.namespace)
         if hold is not None:
             self._count(hold, pod, now, steered=steered)
             return None
-        near = sum(one.owner.namespace == owner.namespace for one in self.holds.values())
-        if len(self.holds) >= self.settings.most or near >= max(1, self.settings.most // 5):
+        if owner.of in self.holds or self.is_full(owner.namespace):
             self.overfull += 1
             return None
         number, ended = self._ended.pop(owner.of, (-1, 0.0))
@@ -203,31 +224,46 @@ class HoldBook:
     # --- what follows --------------------------------------------------------------------------
 
     def decide(
-        self, waiting: Iterable[WaitingPod], unbound: Iterable[str], judge: Judge, now: float
-    ) -> list[HoldDecision]:
-        """What is to be done now; ``unbound``: uids of pods that no node has yet."""
-        decisions: list[HoldDecision] = []
-        queues: dict[OwnerRevision | None, list[WaitingPod]] = {}
-        for pod in sorted(waiting, key=lambda pod: (pod.created, pod.title)):
-            queues.setdefault(pod.owner, []).append(pod)
-        gated = {pod.uid for pods in queues.values() for pod in pods}
-        uids = gated | set(unbound)
+        self,
+        waiting: Iterable[WaitingPod],
+        unbound: Iterable[str],
+        judge: Judge,
+        now: float,
+        most: int = MOST_STEPS,
+    ) -> Iterator[HoldDecision]:
+        """What is to be done now, in turns (rule 6); ``unbound``: uids of pods that no node has yet.
+
+        Each is to be done before the next one is asked for.
+        """
+        pods = sorted(waiting, key=lambda pod: (pod.created, pod.title))
+        uids = {pod.uid for pod in pods} | set(unbound)
         self._settle(uids, now)
-        for of, pods in queues.items():
-            hold = self.holds.get(of) if of is not None else None
+        lanes = [self._lane(own, uids, judge, now) for own in by_namespace(pods, lambda pod: pod.namespace)]
+        steps = in_turns(islice(lane, most) for lane in lanes)
+        yield from (decision for decision in steps if decision is not None)
+        yield from self._calm(now)
+
+    def _lane(
+        self, pods: Iterable[WaitingPod], unbound: set[str], judge: Judge, now: float
+    ) -> Iterator[HoldDecision | None]:
+        """The steps of one namespace; None: somebody was looked at, and waits."""
+        free: list[WaitingPod] = []
+        first: dict[OwnerRevision, tuple[OwnerHold, WaitingPod]] = {}
+        for pod in pods:
+            hold = self.hold_of(pod.owner, pod.namespace)
             if hold is None:
-                decisions += [LetGo(pod, (), "no hold has its owner") for pod in pods]
-                continue
+                free.append(pod)
+            elif not pod.gated:
+                first.setdefault(hold.owner.of, (hold, pod))
+        for hold, _ in first.values():
             hold.last = now
-            self._watch_trial(hold, bound=hold.trial not in uids, now=now)
-            decision = self._judged(hold, pods[0], judge, now)
-            if decision is not None:
-                decisions.append(decision)
-        decisions += self._calm(now)
-        return decisions
+            self._watch_trial(hold, bound=hold.trial not in unbound, now=now)
+        held = sorted(first.values(), key=lambda pair: pair[0].looked)
+        judged = (self._judged(hold, pod, judge, now) for hold, pod in held)
+        return in_turns((judged, (LetGo(pod, (), "no hold has its owner") for pod in free)))
 
     def _settle(self, unbound: set[str], now: float) -> None:
-        for uid, since in list(self._going.items()):
+        for uid, (_, since) in list(self._going.items()):
             if uid not in unbound or now - since >= BINDING:
                 del self._going[uid]
 
@@ -240,12 +276,14 @@ class HoldBook:
 
     def _judged(self, hold: OwnerHold, pod: WaitingPod, judge: Judge, now: float) -> HoldDecision | None:
         """Rules 1 and 2, for the first pod of an owner that waits."""
-        if self._going:
+        others = any(namespace == pod.namespace for namespace, _ in self._going.values())
+        if others and now < hold.until:
             return None
+        hold.looked = now
         prospect = judge(pod)
         nodes = tuple(node for node in prospect.nodes if hold.nodes.get(node, (0, 0.0))[1] <= now)
         if nodes:
-            self._going[pod.uid] = now
+            self._going[pod.uid] = pod.namespace, now
             count = f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}"
             return LetGo(pod, nodes[:MOST_NODES], f"{count} would let it in now", hold.owner)
         if now < hold.until:
@@ -260,7 +298,7 @@ class HoldBook:
             return PutHold(hold.owner, seconds, hold.refused, refusing, why, again=True)
         hold.tried = now
         hold.trial, hold.stays = pod.uid, 0.0
-        self._going[pod.uid] = now
+        self._going[pod.uid] = pod.namespace, now
         known = "" if prospect.exact else "; what all nodes would say is not known"
         return LetGo(pod, (), f"tried after {waited:.0f} s{known}", hold.owner)
 

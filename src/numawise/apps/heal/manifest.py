@@ -4,11 +4,14 @@ Rules kept here:
 
 1. It has the rights of what it was asked to do: without ``apply`` it can change nothing, and there is no
    policy that holds pods.
-2. Of those that act, one has the Lease; the others wait for it.  One is enough to say what would be done.
-3. Before Kubernetes 1.36 there is no such policy (``holds``): refused pods are explained and removed.
+2. Of pods it changes what it is for, and no other pods (``pod_policy``); where it looks after some namespaces
+   (``namespaces``), its account can change nothing in others.
+3. Of those that act, one has the Lease; the others wait for it.  One is enough to say what would be done.
+4. Before Kubernetes 1.36 there is no such policy (``holds``): refused pods are explained and removed.
 """
 
 from numawise.apps.heal.hold_list import hold_objects
+from numawise.apps.heal.pod_policy import pod_policy
 from numawise.apps.heal.rights import heal_rights
 from numawise.service.manifest import (
     Json,
@@ -39,6 +42,8 @@ class HealWish:
     """Act; otherwise it says what it would do."""
     holds: bool = True
     """With the policy that holds pods back."""
+    namespaces: tuple[str, ...] = ()
+    """Those that it looks after; none: all."""
 
 
 def heal_objects(wish: HealWish) -> tuple[Json, ...]:
@@ -46,7 +51,8 @@ def heal_objects(wish: HealWish) -> tuple[Json, ...]:
     own = ProgramObjects(NAME, wish.namespace)
     return (
         own.account(),
-        *own.access(heal_rights(apply=wish.apply, defrag=False)),
+        *own.access(heal_rights(apply=wish.apply, defrag=False), wish.namespaces),
+        *(pod_policy(own) if wish.apply else ()),
         *(hold_objects(wish.namespace, own.labels) if wish.apply and wish.holds else ()),
         disruption_budget(own),
         _pods(own, wish),
@@ -61,6 +67,7 @@ def _pods(own: ProgramObjects, wish: HealWish) -> Json:
             "heal",
             *(["--apply"] if wish.apply else []),
             *("--namespace", wish.namespace),
+            *(word for namespace in wish.namespaces for word in ("--in", namespace)),
             *("--listen", f"0.0.0.0:{PAGES_PORT}"),
         ],
         "env": own_fields((("POD_NAME", "metadata.name"), ("POD_NAMESPACE", "metadata.namespace"))),

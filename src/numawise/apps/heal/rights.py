@@ -4,13 +4,22 @@ Rules kept here:
 
 1. A dry run only reads; what ``--apply`` and ``--defrag`` change is apart.
 2. What it keeps for itself lies in its own namespace, in objects with known names.
+3. What it reads of owners and writes about pods is of the namespaces that it was told to look after
+   (``--in``).  Roles cannot say which pods: a policy does (``pod_policy``).
 """
 
-from numawise.service.rights import CORE, EVENTS, LEASES, VIEW_RIGHTS, ApiRight, merged_rights
+from numawise.service.rights import (
+    CORE,
+    EVENTS,
+    LEASES,
+    REGISTRATION,
+    VIEW_RIGHTS,
+    ApiRight,
+    merged_rights,
+)
 
 LEASE, HOLDS, POLICY = "numawise-heal", "numawise-holds", "numawise-hold"
 HOLD_GROUP, HOLD_LISTS = "numawise.dev", "holdlists"
-REGISTRATION = "admissionregistration.k8s.io"
 POLICIES, BINDINGS = "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"
 OWNERS = (
     ("apps", "replicasets"),
@@ -23,7 +32,9 @@ OWNERS = (
 READING = (
     *VIEW_RIGHTS,
     *(
-        ApiRight(group, kind, ("get",), "whether an owner is there, and its template still the same")
+        ApiRight(
+            group, kind, ("get",), "whether an owner is there, and its template still the same", chosen=True
+        )
         for group, kind in OWNERS
     ),
     *(
@@ -34,8 +45,12 @@ READING = (
 APPLYING = (
     ApiRight(LEASES, "leases", ("create",), "the Lease of the leader, the first time", own_namespace=True),
     ApiRight(LEASES, "leases", ("get", "update"), "who of several leads", own_namespace=True, names=(LEASE,)),
-    ApiRight(EVENTS, "events", ("create", "patch"), "why a pod was refused, and the smallest fix"),
-    ApiRight(CORE, "pods", ("delete", "patch"), "pods that failed are removed; gates are taken off"),
+    ApiRight(
+        EVENTS, "events", ("create", "patch"), "why a pod was refused, and the smallest fix", chosen=True
+    ),
+    ApiRight(
+        CORE, "pods", ("delete", "patch"), "pods that failed are removed; gates are taken off", chosen=True
+    ),
     ApiRight(HOLD_GROUP, HOLD_LISTS, ("create",), "the list of holds, the first time", own_namespace=True),
     ApiRight(
         HOLD_GROUP,

@@ -18,7 +18,7 @@ from numawise.codec.cluster_pod import scheduling_gates
 from numawise.codec.document import mapping
 from numawise.results.pending import HOLD_GATE
 
-HOST_NAME = "kubernetes.io/hostname"
+HOST_NAME, NODE_NAME = "kubernetes.io/hostname", "metadata.name"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 Json = dict[str, Any]
 
@@ -52,7 +52,7 @@ def _terms(pod: Mapping[str, Any], hosts: Mapping[str, str], nodes: Sequence[str
         return terms or [{"matchExpressions": [requirement]}]
     if terms:
         return None
-    return [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
+    return [{"matchFields": [{"key": NODE_NAME, "operator": "In", "values": [node]}]} for node in nodes]
 
 
 def steered_to(pod: Mapping[str, Any]) -> bool:

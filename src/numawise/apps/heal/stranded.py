@@ -5,12 +5,15 @@ Rules kept here:
 1. A pod is stranded when it was sent to nodes, has waited for ``PATIENCE`` seconds without a gate, and none
    of the nodes that it may go to would let it in.
 2. Each is told once; it counts until it is bound or gone.
+3. Of a namespace no more than ``MOST_STEPS`` pods are asked about in one look, those first that were asked
+   about longest ago.
 """
 
 from collections.abc import Callable, Mapping
 
 from numawise.apps.heal.refused import STEERED, is_held
 from numawise.apps.heal.steering import steered_to
+from numawise.apps.heal.taking_turns import MOST_STEPS, by_namespace
 from numawise.codec.document import mapping
 from numawise.errors import cut
 from numawise.kube.client import Object
@@ -25,6 +28,7 @@ class StrandedPods:
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
         self._told: set[str] = set()
 
     @property
@@ -42,7 +46,11 @@ class StrandedPods:
         late = [
             uid for uid, since in self._since.items() if now - since >= PATIENCE and uid not in self._told
         ]
-        news = [uid for uid in late if not has_room(going[uid])]
+        late.sort(key=lambda uid: self._asked.get(uid, self._since[uid]))
+        lanes = by_namespace(late, lambda uid: str(mapping(going[uid].get("metadata")).get("namespace")))
+        asked = [uid for lane in lanes for uid in lane[:MOST_STEPS]]
+        self._asked = {uid: at for uid, at in self._asked.items() if uid in going} | dict.fromkeys(asked, now)
+        news = [uid for uid in asked if not has_room(going[uid])]
         self._told |= set(news)
         return [going[uid] for uid in news]
 

@@ -34,7 +34,7 @@ def book_with_hold(settings: HoldSettings = SETTINGS) -> HoldBook:
 
 
 def decide(book: HoldBook, prospect: Prospect, now: float, *pods: WaitingPod) -> list[HoldDecision]:
-    return book.decide(pods, [pod.uid for pod in pods], lambda _: prospect, now)
+    return list(book.decide(pods, [pod.uid for pod in pods], lambda _: prospect, now))
 
 
 def hold_of(book: HoldBook) -> OwnerHold:
@@ -66,7 +66,9 @@ def test_the_next_goes_when_the_last_is_bound() -> None:
     book = book_with_hold()
     decide(book, SOMEWHERE, 2.0, waiting(1), waiting(2))
     unbound = [waiting(1).uid, waiting(2).uid]
-    assert book.decide([waiting(2)], unbound, lambda _: SOMEWHERE, 2.1) == [], "the first has no node yet"
+    assert list(book.decide([waiting(2)], unbound, lambda _: SOMEWHERE, 2.1)) == [], (
+        "the first has no node yet"
+    )
     (going,) = book.decide([waiting(2)], [waiting(2).uid], lambda _: SOMEWHERE, 2.2)
     assert isinstance(going, LetGo)
     assert going.pod == waiting(2)
@@ -76,8 +78,8 @@ def test_a_pod_that_is_never_bound_keeps_others_for_five_seconds() -> None:
     book = book_with_hold()
     decide(book, SOMEWHERE, 2.0, waiting(1))
     both = [waiting(1).uid, waiting(2).uid]
-    assert book.decide([waiting(2)], both, lambda _: SOMEWHERE, 6.9) == []
-    assert len(book.decide([waiting(2)], both, lambda _: SOMEWHERE, 7.0)) == 1
+    assert list(book.decide([waiting(2)], both, lambda _: SOMEWHERE, 6.9)) == []
+    assert len(list(book.decide([waiting(2)], both, lambda _: SOMEWHERE, 7.0))) == 1
 
 
 def played(book: HoldBook, prospect: Prospect, seconds: int) -> list[tuple[int, HoldDecision]]:
