@@ -55,7 +55,7 @@ def kustomize_parts() -> dict[str, tuple[Json, ...]]:
         "definition": (topology_definition(),),
         "namespace": frame_objects(wish),
         "agent": agent_objects(wish),
-        "scheduler": scheduler_objects(SchedulerWish(IMAGE)),
+        "scheduler": scheduler_objects(SchedulerWish(IMAGE, stock=True)),
         "kube-scheduler": stock_objects(StockWish(STOCK_IMAGE)),
         "heal": heal_objects(HealWish(IMAGE)),
         "heal-applies": heal_objects(HealWish(IMAGE, apply=True)),
@@ -132,7 +132,7 @@ NUMBERS = {
 }
 NAMESPACE, HELM_IMAGE, HELM_STOCK, UNPUBLISHED, STAMP = WORDS
 EACH, CHOSEN = "XX-each-XX", ".Values.heal.namespaces"
-"""A namespace that the healer looks after, and the list of them; an empty one: all."""
+"""One of a list, and the list of namespaces that the healer looks after; an empty one: all."""
 
 
 def templated(objects: Sequence[Json]) -> str:
@@ -175,13 +175,27 @@ def healer(*, apply: bool, holds: bool) -> str:
     return "---\n".join(texts)
 
 
+STOCK, CALLERS = ".Values.kubeScheduler.enabled", ".Values.scheduler.from"
+PEERS = re.compile(
+    rf"( *from:\n)( *- podSelector:\n(?: {{6,}}.*\n)+)( *- ipBlock:\n *cidr: {EACH}\n)", re.MULTILINE
+)
+
+
+def callers(text: str) -> str:
+    """The extender, for whoever is named: the second kube-scheduler where there is one, and networks."""
+    ((head, stock, network),) = PEERS.findall(text)
+    each = f"{{{{- range {CALLERS} }}}}\n{network.replace(EACH, '{{ . | quote }}')}{{{{- end }}}}\n"
+    peers = when(f"or {STOCK} {CALLERS}", head + when(STOCK, stock) + each)
+    return PEERS.sub(lambda _: peers, text)
+
+
 POLICIES_KNOWN = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"'
 
 
 def helm_templates() -> dict[str, str]:
     """File → text."""
     wish = ClusterWish(HELM_IMAGE, namespace=NAMESPACE)
-    extender = SchedulerWish(HELM_IMAGE, NAMESPACE, 7001, UNPUBLISHED, STAMP)
+    extender = SchedulerWish(HELM_IMAGE, NAMESPACE, 7001, UNPUBLISHED, STAMP, stock=True, callers=(EACH,))
     acting = when(POLICIES_KNOWN, healer(apply=True, holds=True), healer(apply=True, holds=False))
     watching = healer(apply=False, holds=False)
     stock = when(
@@ -191,7 +205,7 @@ def helm_templates() -> dict[str, str]:
     return {
         "quota.yaml": templated((critical_quota(NAMESPACE),)),
         "agent.yaml": when(".Values.agent.enabled", templated(agent_objects(wish))),
-        "scheduler.yaml": when(".Values.scheduler.enabled", templated(scheduler_objects(extender))),
+        "scheduler.yaml": when(".Values.scheduler.enabled", callers(templated(scheduler_objects(extender)))),
         "kube-scheduler.yaml": when("and .Values.scheduler.enabled .Values.kubeScheduler.enabled", stock),
         "heal.yaml": when(".Values.heal.enabled", when(".Values.heal.apply", acting, watching)),
         "page.yaml": when(".Values.page.enabled", templated(page_objects(PageWish(HELM_IMAGE, NAMESPACE)))),

@@ -28,10 +28,10 @@ capabilities, no way to more and the runtime's seccomp profile; they mount nothi
 Security's level `restricted`.
 """
 CHOSEN = "cluster, or the namespaces of `--in`"
-POLICY = """A role cannot say which pods. The ValidatingAdmissionPolicy `numawise-heal` does, for requests of this
-account, from Kubernetes 1.30 on: the API server answers what it refuses with status 403 and one of these
-sentences. Where a webhook changes pods on their way to the server, it refuses the healer's request too, and the
-healer logs that it left the pod alone."""
+POLICY = """A role cannot say which pods. The ValidatingAdmissionPolicy `numawise-heal` does, for requests of
+this account, from Kubernetes 1.30 on: the API server answers what it refuses with status 403 and one of these
+sentences. Where a webhook changes pods on their way to the server, it refuses the healer's request too, and
+the healer logs that it left the pod alone."""
 HEAD = "| Where | Group | Resource | Verbs | For |\n|---|---|---|---|---|\n"
 
 

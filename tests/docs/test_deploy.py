@@ -129,6 +129,8 @@ def rendered(name: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     def holds(text: str) -> bool:
         if text.startswith(".Capabilities.APIVersions.Has "):
             return True
+        if text.startswith("or "):
+            return any(value_of(part) for part in text.split()[1:])
         if text.startswith("and "):
             return all(value_of(part) for part in text.split()[1:])
         if text.startswith("eq "):
@@ -216,6 +218,12 @@ def test_what_can_be_set() -> None:
     assert ("DaemonSet", "numawise-agent") not in chart(agent__enabled=False)
     assert ("Deployment", "numawise-kube-scheduler") not in chart(kubeScheduler__enabled=False)
     assert not {name for _, name in chart(scheduler__enabled=False) if "scheduler" in name}
+    for changes, wish in (
+        ({"scheduler__from": ["10.0.0.0/24", "10.0.1.7/32"]}, ClusterWish("numawise", stock_image="x", callers=("10.0.0.0/24", "10.0.1.7/32"))),
+        ({"kubeScheduler__enabled": False},                   ClusterWish("numawise")),
+    ):  # fmt: skip
+        key = ("NetworkPolicy", "numawise-scheduler")
+        assert chart(**changes)[key] == by_name(cluster_objects(wish))[key]
     assert chart(scheduler__replicas=5)["Deployment", "numawise-scheduler"]["spec"]["replicas"] == 5
 
 

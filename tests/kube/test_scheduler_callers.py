@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from numawise.codec.extender import MOST_VALUES
 from numawise.host.certificates import make_certificates
 from numawise.service.web_server import LARGEST_HEAD, MOST_CONNECTIONS
 from tests import needs
@@ -71,6 +72,25 @@ def test_connections_that_say_nothing_do_not_keep_the_scheduler_out(asked: Exten
         assert answers(asked)
 
 
+@pytest.mark.parametrize("body", [
+    pytest.param(b'{"Pod":{"metadata":{"uid":"u"},"spec":{"containers":[%s{}]}},"NodeNames":["a"]}', id="containers"),
+    pytest.param(b'{"Pod":{"metadata":{"uid":"u"}},"Nodes":{"items":[%s{}]}}',                       id="nodes"),
+])  # fmt: skip
+def test_a_body_of_empty_objects_is_refused_by_their_number(asked: Extender, body: bytes) -> None:
+    status, text = asked.raw("filter", body % (b"{}," * (MOST_VALUES // 2)))
+    assert status == 413
+    assert f"values, and at most {MOST_VALUES} may be" in json.loads(text)["Error"]
+    assert answers(asked)
+
+
+def test_a_body_that_stops_keeps_nobody_waiting(asked: Extender) -> None:
+    with connected(asked) as stream:
+        stream.sendall(b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
+        assert answers(asked)
+        assert stream.recv(65536).startswith(b"HTTP/1.1 408 ")
+    assert answers(asked)
+
+
 def test_a_body_in_pieces_that_never_ends_is_refused(asked: Extender) -> None:
     head = b"POST /filter HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     with connected(asked) as stream, contextlib.suppress(ConnectionError):
@@ -83,7 +103,7 @@ def test_a_body_in_pieces_that_never_ends_is_refused(asked: Extender) -> None:
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "capacity"])
 @pytest.mark.parametrize("body", [
-    pytest.param(b"[" * 1_000_000,                                 id="deep list"),
+    pytest.param(b"[" * 700_000,                                   id="deep list"),
     pytest.param(b'{"Pod":' * 300_000,                             id="deep object"),
     pytest.param(b'{"Pod":{"metadata":{"annotations":' + b'{"a":' * 50_000, id="deep inside a pod"),
     pytest.param(b'{"Pod": ' + b"9" * 1_000_000 + b"}",            id="a long number"),

@@ -32,6 +32,8 @@ class ClusterWish:
     stock_image: str = ""
     """Of a second kube-scheduler; empty: none."""
     unpublished: str = "pass"
+    callers: tuple[str, ...] = ()
+    """Networks that may connect to the extender, beside the second kube-scheduler."""
     heal_applies: bool = False
     heal_holds: bool = True
     """The cluster knows MutatingAdmissionPolicies."""
@@ -72,7 +74,14 @@ def extender_objects(wish: ClusterWish, certificates: MadeCertificates | None) -
     """The extender, its certificates, and a kube-scheduler that asks it."""
     stamp = stamp_of(certificates) if certificates else ""
     stock = StockWish(wish.stock_image, wish.namespace, stamp=stamp)
-    extender = SchedulerWish(wish.image, wish.namespace, unpublished=wish.unpublished, stamp=stamp)
+    extender = SchedulerWish(
+        wish.image,
+        wish.namespace,
+        unpublished=wish.unpublished,
+        stamp=stamp,
+        stock=bool(wish.stock_image),
+        callers=wish.callers,
+    )
     return (
         *(secret_objects(certificates, wish.namespace) if certificates else ()),
         *(manager_objects(wish.namespace) if wish.managed else ()),

@@ -91,6 +91,14 @@ Exit status: 0 printed, 2 bad input, 3 no certificates could be made."""
     show_default=True,
     help="What the extender says of nodes that publish nothing.",
 )
+@click.option(
+    "--extender-from",
+    multiple=True,
+    metavar="NETWORK",
+    help="A network that may connect to the extender, as 10.0.0.0/24, beside the second kube-scheduler: that "
+    "of the control plane's hosts, where its scheduler asks; may be given several times.  [default: all, "
+    "with --kubernetes none]",
+)
 @click.option("--heal-applies", is_flag=True, help="The healer acts; without, it says what it would do.")
 @click.option(
     "--heal-in",
@@ -122,6 +130,7 @@ def command(
     kube_scheduler_image: str,
     tls: str,
     unpublished: str,
+    extender_from: tuple[str, ...],
     heal_applies: bool,
     heal_in: tuple[str, ...],
     control_plane: str,
@@ -148,6 +157,7 @@ def command(
         definition,
         _stock_image(kubernetes, kube_scheduler_image),
         unpublished,
+        tuple(map(_network, extender_from)),
         heal_applies,
         _knows_policies(kubernetes),
         tuple(dict.fromkeys(heal_in)),
@@ -172,6 +182,18 @@ def _parts(text: str) -> tuple[str, ...]:
                 f"--for {quoted(part)} is no part of numawise", advice=f"there are {', '.join(PARTS)}"
             )
     return tuple(part for part in PARTS if part in named)
+
+
+def _network(text: str) -> str:
+    import ipaddress  # noqa: PLC0415 - keeps --help quick
+
+    try:
+        return str(ipaddress.ip_network(text, strict=False))
+    except ValueError:
+        raise InputError(
+            f"--extender-from {quoted(text)} is not a network",
+            advice="write it like 10.0.0.0/24, or 10.0.0.7 for one address",
+        ) from None
 
 
 def _stock_image(release: str, image: str) -> str:

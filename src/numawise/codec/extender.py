@@ -5,8 +5,9 @@ Rules kept here:
 1. Keys are Go's names of fields, capitalised; Pod and Node objects inside are as the API server writes them.
 2. A scheduler whose extender caches nodes sends names, any other one whole nodes.  Whole nodes go back as the
    bytes that came, those that are left out apart.
-3. A body is bounded (``LARGEST_BODY``), and so is the number of nodes in it.  What cannot be read is an
-   ``InputError`` in one sentence, whatever it is.
+3. A body is bounded in bytes (``LARGEST_BODY``) and in values (``MOST_VALUES``), which are counted before one
+   of them is made, and so is the number of nodes in it.  What cannot be read is an ``InputError`` in one
+   sentence, whatever it is.
 4. With an extender that caches nodes, null means no node at all: a list is always written.
 """
 
@@ -18,8 +19,11 @@ import msgspec
 from numawise.errors import InputError, cut, one_line
 from numawise.values import dataclass, field
 
-LARGEST_BODY = 64 << 20
-"""5,000 whole nodes of ten thousand bytes, and some more."""
+LARGEST_BODY = 8 << 20
+"""5,000 nodes by name are at most 1.3 MB, and a pod as large as the API server keeps 1.5 MB; of whole nodes
+of ten thousand bytes, 800 fit."""
+MOST_VALUES = 750_000
+"""Objects of the API server take 14 bytes a value and more; ``[{},{},…`` takes three for two."""
 MOST_NODES = 50_000
 LONGEST_NAME = 253
 LONGEST_SENTENCE = 200
@@ -122,6 +126,22 @@ _ITEMS = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _NODE = msgspec.json.Decoder(_Node)
 _PREEMPT = msgspec.json.Decoder(_PreemptArgs)
 _MALFORMED = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+
+
+def check_size(size: int) -> None:
+    """Raise ``InputError`` when a body is too large (rule 3)."""
+    if size > LARGEST_BODY:
+        raise InputError(
+            f"the question is larger than {LARGEST_BODY >> 20} MiB; "
+            "let the scheduler send names of nodes (nodeCacheCapable: true)"
+        )
+
+
+def check_values(body: bytes) -> None:
+    """Raise ``InputError`` when a body has too many values: no more than openings and commas (rule 3)."""
+    values = sum(body.count(sign) for sign in (b"{", b"[", b","))
+    if values > MOST_VALUES:
+        raise InputError(f"the question has {values} values, and at most {MOST_VALUES} may be")
 
 
 def read_args(body: bytes) -> ExtenderArgs:

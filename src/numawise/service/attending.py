@@ -65,7 +65,7 @@ async def _attend(make: Callable[[], Sequence[Duty]], pages: ServicePages, log: 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     duties = make()
-    server = await serve_pages(*pages.listen, pages.about, duties) if pages.listen else None
+    server = serve_pages(*pages.listen, pages.about, duties) if pages.listen else None
     if server is not None:
         host, port = server.sockets[0].getsockname()[:2]
         log.say(INFO, "listening", address=f"{host}:{port}")

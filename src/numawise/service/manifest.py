@@ -146,12 +146,15 @@ def disruption_budget(own: ProgramObjects) -> Json:
     return own.inside("policy/v1", "PodDisruptionBudget", spec=spec)
 
 
-def open_ports(own: ProgramObjects, names: Sequence[str]) -> Json:
-    """These ports of its pods can be reached by everybody, and no others."""
+def open_ports(own: ProgramObjects, ports: Mapping[str, Sequence[Json]]) -> Json:
+    """These ports of its pods can be reached: each by its peers, or by everybody where it has none."""
     spec = {
         "podSelector": {"matchLabels": own.selector},
         "policyTypes": ["Ingress"],
-        "ingress": [{"ports": [{"protocol": "TCP", "port": name} for name in names]}],
+        "ingress": [
+            {"ports": [{"protocol": "TCP", "port": name}]} | ({"from": list(peers)} if peers else {})
+            for name, peers in ports.items()
+        ],
     }
     return own.inside("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 

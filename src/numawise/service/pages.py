@@ -2,7 +2,8 @@
 
 Rules kept here:
 
-1. One request a connection, bounded in time and size; whoever asks can change nothing.
+1. One request a connection, bounded in time and size; whoever asks can change nothing, and keeps nobody else
+   out (``entrance``).
 2. Healthy is a program whose loop runs (it would not answer otherwise) and none of whose duties is stuck.
    Ready is one whose duties all do what they are for; what is missing is said.
 3. Metrics are OpenMetrics text; the program and its version come first.
@@ -11,10 +12,11 @@ Rules kept here:
 import asyncio
 import contextlib
 import resource
+import socket
 from collections.abc import Sequence
 
-from numawise.errors import HostError
 from numawise.service.duty import COUNTER, GAUGE, SUFFIXES, Duty, MetricFamily, MetricName
+from numawise.service.entrance import Entrance, EntranceBounds, listening_socket
 from numawise.version import __version__
 
 PATIENCE, LARGEST = 5.0, 8192
@@ -26,24 +28,20 @@ OWN_METRICS = (CPU_SECONDS, RESIDENT)
 PAGE_SIZE = resource.getpagesize()
 
 
-async def serve_pages(address: str, port: int, about: MetricName, duties: Sequence[Duty]) -> asyncio.Server:
+def serve_pages(address: str, port: int, about: MetricName, duties: Sequence[Duty]) -> Entrance:
     """Serve the pages; ``HostError``: that address cannot be had."""
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
-            async with asyncio.timeout(PATIENCE):
+    async def answer(stream: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=stream, limit=LARGEST)
+        try:
+            with contextlib.suppress(asyncio.LimitOverrunError):
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(page(head.split(b"\r\n", 1)[0].decode("latin-1"), about, duties))
                 await writer.drain()
-        writer.close()
+        finally:
+            writer.close()
 
-    try:
-        return await asyncio.start_server(answer, address, port, limit=LARGEST)
-    except OSError as problem:
-        raise HostError(
-            f"{address}:{port} cannot be listened at: {problem.strerror or problem}",
-            "name another with --listen",
-        ) from None
+    return Entrance(listening_socket(address, port), answer, EntranceBounds(seconds=PATIENCE))
 
 
 def page(request: str, about: MetricName, duties: Sequence[Duty]) -> bytes:

@@ -5,16 +5,18 @@ Rules kept here:
 1. It answers in a thread of its own, with a loop of its own: whoever asks for pages is answered meanwhile.
 2. The head of a request comes within ``HEAD_SECONDS`` and has at most ``LARGEST_HEAD`` bytes, or the
    connection is closed: otherwise a few hundred that say nothing would keep all others out.
-3. At the end no new connection is taken, questions that came are answered, and idle connections are closed.
+3. Whoever has not said who he is keeps nobody out (``entrance``).
+4. At the end no new connection is taken, questions that came are answered, and idle connections are closed.
 """
 
 import asyncio
 import contextlib
 import socket
 import threading
+from collections.abc import Awaitable
 from typing import Any
 
-from numawise.errors import HostError
+from numawise.service.entrance import Entrance, EntranceBounds, listening_socket
 
 END_SECONDS = 3
 IDLE_SECONDS = 300
@@ -37,14 +39,15 @@ class WebServer:
         ssl: Any = None,  # noqa: ANN401 - a context, or None
         most: int = MOST_CONNECTIONS,
         idle: int = IDLE_SECONDS,
+        bounds: EntranceBounds = EntranceBounds(),  # noqa: B008 - a frozen value
     ) -> None:
         self._name = name
-        self._server = _server(application, ssl, most, idle)
+        self._server = _server(application, ssl, most, idle, bounds)
         self._thread: threading.Thread | None = None
 
     def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen, and answer from now on; ``HostError``: that cannot be done."""
-        listener = _listener(host, port)
+        listener = listening_socket(host, port)
         bound: tuple[str, int] = listener.getsockname()[:2]
         self._thread = threading.Thread(
             target=self._server.run, args=([listener],), name=self._name, daemon=True
@@ -53,7 +56,7 @@ class WebServer:
         return bound
 
     async def stop(self) -> None:
-        """Rule 3."""
+        """Rule 4."""
         if self._thread is not None:
             self._server.should_exit = True
             await asyncio.to_thread(self._thread.join, END_SECONDS + 2)
@@ -75,26 +78,32 @@ def shown_address(scheme: str, bound: tuple[str, int]) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named as TCP: asyncio then switches Nagle off, and no answer waits 40 ms for its second half.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(128)
-    except (OSError, UnicodeError) as problem:
-        listener.close()
-        raise HostError(
-            f"{host}:{port} cannot be listened at: {getattr(problem, 'strerror', None) or problem}",
-            "name another with --listen",
-        ) from None
-    listener.setblocking(False)
-    return listener
-
-
-def _server(application: Any, ssl: Any, most: int, idle: int) -> Any:  # noqa: ANN401
+def _server(
+    application: Any,  # noqa: ANN401 - ASGI's
+    ssl: Any,  # noqa: ANN401 - a context, or None
+    most: int,
+    idle: int,
+    bounds: EntranceBounds,
+) -> Any:  # noqa: ANN401 - of an extra
     import uvicorn  # noqa: PLC0415 - an extra
+
+    class GuardedServer(uvicorn.Server):  # type: ignore[misc] # an extra
+        """The library's server, with rule 3."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await self.lifespan.startup()
+            config, loop = self.config, asyncio.get_running_loop()
+
+            def protocol() -> Any:  # noqa: ANN401
+                return config.http_protocol_class(
+                    config=config, server_state=self.server_state, app_state=self.lifespan.state
+                )
+
+            def let_in(stream: socket.socket) -> Awaitable[object]:
+                return loop.connect_accepted_socket(protocol, stream, ssl=config.ssl)
+
+            self.servers = [Entrance(listener, let_in, bounds) for listener in sockets or ()]
+            self.started = True
 
     config = uvicorn.Config(
         application,
@@ -114,7 +123,7 @@ def _server(application: Any, ssl: Any, most: int, idle: int) -> Any:  # noqa: A
     with contextlib.suppress(AttributeError):
         config.load()
     config.ssl = ssl
-    return uvicorn.Server(config)
+    return GuardedServer(config)
 
 
 def patient_protocol() -> type[Any]:

@@ -38,7 +38,7 @@ class PageWish:
 def page_objects(wish: PageWish) -> tuple[Json, ...]:
     """All objects, in an order in which they can be applied."""
     own = ProgramObjects(NAME, wish.namespace)
-    return own.account(), *own.access(PAGE_RIGHTS), open_ports(own, ("pages",)), _pods(own, wish)
+    return own.account(), *own.access(PAGE_RIGHTS), open_ports(own, {"pages": ()}), _pods(own, wish)
 
 
 def _pods(own: ProgramObjects, wish: PageWish) -> Json:

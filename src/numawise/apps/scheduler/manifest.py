@@ -10,12 +10,16 @@ Rules kept here:
 3. The second kube-scheduler is the stock one, of the cluster's release, with the rights that Kubernetes
    itself gives to schedulers; pods come to it by ``schedulerName``.  It works where nobody can change the
    control plane.  Where one can, ``control_plane_configuration`` is for the scheduler that is there.
+4. Who may connect is in a NetworkPolicy: the second kube-scheduler, and networks that were named.  A control
+   plane's scheduler is no pod that could be named; where nobody was, everybody may connect, and is let in by
+   certificate alone.
 """
 
 from numawise.apps.scheduler.configuration import CERTIFICATES, ExtenderWish, scheduler_configuration
 from numawise.apps.scheduler.rights import SCHEDULER_RIGHTS
 from numawise.codec.output import manifest_yaml
 from numawise.service.manifest import (
+    NAME_LABEL,
     RBAC,
     Json,
     ProgramObjects,
@@ -63,6 +67,10 @@ class SchedulerWish:
     """What is said of nodes that publish nothing: pass, or hold."""
     stamp: str = ""
     """Changes when certificates do, so that pods start again with them."""
+    stock: bool = False
+    """There is a kube-scheduler beside it, which asks."""
+    callers: tuple[str, ...] = ()
+    """Networks that may connect, as 10.0.0.0/24."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +99,16 @@ def scheduler_objects(wish: SchedulerWish) -> tuple[Json, ...]:
         own.account(),
         *own.access(SCHEDULER_RIGHTS),
         _service(own),
-        open_ports(own, ("extender", "pages")),  # a control plane's scheduler is no pod that could be named
+        open_ports(own, {"extender": _callers(wish), "pages": ()}),
         disruption_budget(own),
         _extender_pods(own, wish),
     )
+
+
+def _callers(wish: SchedulerWish) -> tuple[Json, ...]:
+    """Who may connect (rule 4)."""
+    stock = {"podSelector": {"matchLabels": {NAME_LABEL: STOCK_NAME}}}
+    return (*([stock] if wish.stock else ()), *({"ipBlock": {"cidr": network}} for network in wish.callers))
 
 
 def _service(own: ProgramObjects) -> Json:

@@ -4,7 +4,8 @@ Rules kept here:
 
 1. ``POST /filter``, ``/prioritize`` and ``/preempt`` are kube-scheduler's; ``GET`` and ``POST /capacity`` are
    for whoever sends jobs.  Nothing that is asked changes the cluster.
-2. A body has at most ``LARGEST_BODY`` bytes and comes within ``PATIENCE`` seconds.
+2. A body has at most ``LARGEST_BODY`` bytes and ``MOST_VALUES`` values, so that reading it takes less than a
+   second, and comes within ``PATIENCE`` seconds.  What is larger is answered with 413 and a sentence.
 3. A question that cannot be read is answered with its sentence: of ``filter`` in ``Error``, and status 200,
    which is what the scheduler reads.  A mistake of ours is logged once, counted, and answered as if nothing
    were known: the pod goes on, or is held back, as the settings say.
@@ -24,9 +25,10 @@ from urllib.parse import parse_qsl
 from numawise.apps.scheduler.questions import NOT_YET, Questions
 from numawise.cluster.live import HOLD
 from numawise.codec.extender import (
-    LARGEST_BODY,
     ExtenderArgs,
     FilterAnswer,
+    check_size,
+    check_values,
     filter_body,
     preempt_body,
     priority_body,
@@ -115,6 +117,7 @@ class WebQuestions:
             return _plain(405, "ask with POST")
         try:
             body = await _body(receive)
+            check_values(body)
         except InputError as problem:
             return WebAnswer(413, _error(verb, str(problem)), BAD)
         except TimeoutError:
@@ -195,8 +198,7 @@ async def _body(receive: Receive) -> bytes:
                 raise InputError("the question was cut short")
             part = message.get("body", b"")
             size += len(part)
-            if size > LARGEST_BODY:
-                raise InputError(f"the question is larger than {LARGEST_BODY >> 20} MiB")
+            check_size(size)
             parts.append(part)
             if not message.get("more_body"):
                 return b"".join(parts)
