@@ -35,6 +35,8 @@ def kinds(values: list[dict[str, Any]]) -> set[tuple[str, str]]:
     ([*IMAGE, "--kubernetes", "latest"],                    "--kubernetes 'latest' is not a release; write it like 1.36.4"),
     ([*IMAGE, "--for", "heal", "--kubernetes", "1.36.4"],   "--kubernetes: asks the extender; add scheduler to --for"),
     ([*IMAGE, "--kube-scheduler-image", "a b"],             "--kube-scheduler-image 'a b' is not the name of an image"),
+    ([*IMAGE, "--heal-in", "Big"],                          "--heal-in 'Big' is not the name of a namespace"),
+    ([*IMAGE, "--extender-from", "10.0.0.0/99"],            "--extender-from '10.0.0.0/99' is not a network; write it like 10.0.0.0/24"),
     (["--control-plane", "10.0.0.1"],                       "--control-plane '10.0.0.1' is not an address; write it like https://"),
     (["--control-plane", "http://10.0.0.1:9443"],           "is not an address"),
     (["--certificates", "no/such/folder"],                  "no/such/folder/ca.crt: cannot be written"),
@@ -55,7 +57,9 @@ def test_mistakes_are_one_sentence(words: list[str], said: str) -> None:
     (("--tls", "given", "--kubernetes", "v1.36.4"), {("Deployment", "numawise-kube-scheduler")}, set()),
     (("--tls", "given", "--definition"), {("CustomResourceDefinition", "noderesourcetopologies.topology.node.k8s.io")}, set()),
     (("--for", "heal", "--heal-applies"), {("MutatingAdmissionPolicy", "numawise-hold"), ("CustomResourceDefinition", "holdlists.numawise.dev")}, set()),
-    (("--for", "heal"),      set(), {("MutatingAdmissionPolicy", "numawise-hold")}),
+    (("--for", "heal"),      set(), {("MutatingAdmissionPolicy", "numawise-hold"), ("ValidatingAdmissionPolicy", "numawise-heal")}),
+    (("--for", "heal", "--heal-applies"), {("ValidatingAdmissionPolicy", "numawise-heal"), ("ClusterRoleBinding", "numawise-heal-chosen")}, set()),
+    (("--for", "heal", "--heal-in", "a"), {("RoleBinding", "numawise-heal-chosen")}, {("ClusterRoleBinding", "numawise-heal-chosen")}),
     (("--tls", "given", "--heal-applies", "--kubernetes", "1.35.2"), {("Deployment", "numawise-heal")}, {("MutatingAdmissionPolicy", "numawise-hold")}),
     (("--tls", "given"),     set(), {("CustomResourceDefinition", "noderesourcetopologies.topology.node.k8s.io")}),
 ])  # fmt: skip
@@ -84,6 +88,40 @@ def test_the_namespace_allows_folders_of_the_host_only_where_the_agent_is() -> N
 
     assert level("--for", "agent") == "privileged"
     assert level("--for", "scheduler,heal", "--tls", "given") == "restricted"
+
+
+def test_the_healer_of_some_namespaces_has_no_rights_in_others() -> None:
+    values = objects(
+        *IMAGE, "--for", "heal", "--heal-applies", "--heal-in", "a", "--heal-in", "b", "--heal-in", "a"
+    )
+    bound = [value["metadata"]["namespace"] for value in values if value["kind"] == "RoleBinding" and value["metadata"]["name"] == "numawise-heal-chosen"]  # fmt: skip
+    assert bound == ["a", "b"]
+    (everywhere,) = [value for value in values if value["kind"] == "ClusterRoleBinding"]
+    (role,) = [value for value in values if value["kind"] == "ClusterRole" and value["metadata"]["name"] == everywhere["roleRef"]["name"]]  # fmt: skip
+    assert not {verb for rule in role["rules"] for verb in rule["verbs"]} - {"get", "list", "watch"}
+    (pods,) = [value for value in values if value["kind"] == "Deployment"]
+    words = pods["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--in"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("words", "peers"), [
+    ((),                                                    None),
+    (("--kubernetes", "1.36.4"),                            ["numawise-kube-scheduler"]),
+    (("--extender-from", "10.0.0.7"),                       ["10.0.0.7/32"]),
+    (("--kubernetes", "1.36.4", "--extender-from", "10.0.0.1/24", "--extender-from", "2001:db8::/64"),
+                                                            ["numawise-kube-scheduler", "10.0.0.0/24", "2001:db8::/64"]),
+])  # fmt: skip
+def test_who_may_connect_to_the_extender(words: tuple[str, ...], peers: list[str] | None) -> None:
+    values = objects(*IMAGE, "--for", "scheduler", "--tls", "given", *words)
+    (policy,) = [value for value in values if value["kind"] == "NetworkPolicy"]
+    extender, pages = policy["spec"]["ingress"]
+    assert [port["port"] for port in extender["ports"]] == ["extender"]
+    assert "from" not in pages
+    callers = extender.get("from")
+    assert peers == (None if callers is None else [
+        peer["ipBlock"]["cidr"] if "ipBlock" in peer else peer["podSelector"]["matchLabels"]["app.kubernetes.io/name"]
+        for peer in callers
+    ])  # fmt: skip
 
 
 def test_a_release_with_the_providers_name_behind_it() -> None:

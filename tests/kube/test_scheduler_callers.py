@@ -83,6 +83,15 @@ def test_a_body_of_empty_objects_is_refused_by_their_number(asked: Extender, bod
     assert answers(asked)
 
 
+def test_a_pod_of_thousands_of_containers_is_not_judged(asked: Extender) -> None:
+    pod = question("p", 4, "a")
+    before = asked.metric("numawise_scheduler_pods_unreadable_total")
+    pod["Pod"]["spec"]["containers"] += [{"name": f"c{number}"} for number in range(10_000)]
+    assert asked.ask("filter", pod)["NodeNames"] == ["a"]
+    assert int(asked.metric("numawise_scheduler_pods_unreadable_total")) == int(before) + 1
+    assert asked.ask("prioritize", pod) == [{"Host": "a", "Score": 0}]
+
+
 def test_a_body_that_stops_keeps_nobody_waiting(asked: Extender) -> None:
     with connected(asked) as stream:
         stream.sendall(b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")

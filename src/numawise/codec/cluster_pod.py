@@ -50,6 +50,8 @@ CONTAINER_STATUS = ("name", "state", "resources", "allocatedResources")
 SECURITY = ("supplementalGroupsPolicy", "sysctls")
 MOST_TEMPLATES = 20_000
 """What pods ask for that is remembered; beyond, all is forgotten and read again."""
+MOST_CONTAINERS = 256
+"""Of a pod that is asked about: ten thousand would take seconds for each state that a node is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,18 @@ class PodReading:
         if before is not None and before.node == node:
             return replace(pod, order=before.order)
         return replace(pod, order=_order(pod, status)) if node else pod
+
+    def asked(self, value: Value) -> ClusterPod:
+        """A pod about which nodes are asked; one of too many containers cannot be read."""
+        spec = mapping(value.get("spec"))
+        lists = (spec.get(key) for key in ("initContainers", "containers"))
+        count = sum(len(rows) for rows in lists if isinstance(rows, list))
+        if count <= MOST_CONTAINERS:
+            return self.read(value)
+        pod = self.read({**value, "spec": {**spec, "initContainers": [], "containers": []}})
+        return replace(
+            pod, raw=None, problem=f"has {count} containers, and at most {MOST_CONTAINERS} are looked at"
+        )
 
     def _raw(self, metadata: Value, spec: Value, status: Value) -> RawPod | str:
         """What pods like this ask for, or why that cannot be read."""

@@ -66,7 +66,7 @@ class LiveJudge:
 
     def raw(self, pod: Object) -> RawPod | None:
         """What a pod asks for; None: it cannot be read."""
-        return self._reading.read(pod, None).raw
+        return self._reading.asked(pod).raw
 
     def explanation(self, refused: RefusedPod, pod: Object) -> str:
         """Why a pod was refused, and the smallest change that lets it in (rule 2)."""

@@ -95,7 +95,7 @@ class Questions:
         """The nodes that would let a pod in, and why the others would not."""
         with self.lock:
             now = self.clock()
-            pod = self.view.reading.read(args.pod)
+            pod = self.view.reading.asked(args.pod)
             if pod.raw is None:
                 self.counts.unreadable += 1
                 return _all(args.names, self.settings.unreadable, f"the pod {pod.problem}")
@@ -144,7 +144,7 @@ class Questions:
         """What each node is worth."""
         with self.lock:
             now = self.clock()
-            pod = self.view.reading.read(args.pod)
+            pod = self.view.reading.asked(args.pod)
             if pod.raw is None or not synced:
                 return dict.fromkeys(args.names, LOWEST_SCORE)
             verdicts = self._judged(pod.raw, args.names, now)
@@ -170,7 +170,7 @@ class Questions:
     def preempt(self, args: PreemptArgs, *, synced: bool = True) -> Mapping[str, NodeVictims]:
         """The nodes where ending the victims would let the pod in (rule 4)."""
         with self.lock:
-            pod = self.view.reading.read(args.pod)
+            pod = self.view.reading.asked(args.pod)
             if pod.raw is None or not synced:
                 way = self.settings.unreadable if pod.raw is None else self.settings.unpublished
                 return {} if way == HOLD else args.victims
