@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from numawise.codec.extender import MOST_VALUES
+from numawise.codec.extender import LARGEST_BODY, MOST_VALUES
 from numawise.host.certificates import make_certificates
 from numawise.service.web_server import LARGEST_HEAD, MOST_CONNECTIONS
 from tests import needs
@@ -80,6 +80,16 @@ def test_a_body_of_empty_objects_is_refused_by_their_number(asked: Extender, bod
     status, text = asked.raw("filter", body % (b"{}," * (MOST_VALUES // 2)))
     assert status == 413
     assert f"values, and at most {MOST_VALUES} may be" in json.loads(text)["Error"]
+    assert answers(asked)
+
+
+def test_a_body_that_is_too_large_is_told_so(asked: Extender) -> None:
+    status, text = asked.raw("filter", b" " * (LARGEST_BODY + 1))
+    assert status == 413
+    assert (
+        "larger than 8 MiB; let the scheduler send names of nodes (nodeCacheCapable: true)"
+        in json.loads(text)["Error"]
+    )
     assert answers(asked)
 
 

@@ -18,8 +18,7 @@ Rules kept here:
 import queue
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numawise.apps.heal.changing import GONE, HealWriter, people_look_at, unfit
@@ -45,7 +44,7 @@ from numawise.apps.heal.refused import (
 )
 from numawise.apps.heal.steering import release_patch, steered_to
 from numawise.apps.heal.stranded import StrandedPods, stranded_note
-from numawise.apps.heal.taking_turns import MOST_STEPS, by_namespace, in_turns
+from numawise.apps.heal.taking_turns import MOST_STEPS, WaitingLines, by_namespace, in_turns
 from numawise.apps.heal.terms import HealCounts, HealRules, Judging
 from numawise.codec.cluster_pod import scheduling_gates
 from numawise.codec.document import mapping
@@ -103,11 +102,7 @@ class Healer:
         """Refused pods that are there now, by uid."""
         self.unbound: dict[str, Object] = {}
         """Pods that no node has yet, by uid."""
-        self._news: queue.SimpleQueue[RefusedNews] = queue.SimpleQueue()
-        self._heard: dict[str, deque[RefusedNews]] = {}
-        """Namespace → news of it that are not looked at yet."""
-        self._left: dict[str, int] = {}
-        """Namespace → how many of them may still be looked at in this turn."""
+        self._news: WaitingLines[RefusedNews] = WaitingLines(lambda news: news[0].namespace)
         self._refused_change = ""
         self._explanations: queue.Queue[tuple[RefusedPod, Object]] = queue.Queue(MOST_EXPLAINED)
         self._lock = threading.Lock()
@@ -139,7 +134,7 @@ class Healer:
             age = max(0.0, self.wall() - (stamp_seconds(pod.created) or 0.0)) if first else 0.0
             self._ages[uid] = age, self.clock()
         if self.rules.cleaning.selection.chooses(pod):
-            self._news.put((pod, after, not first or age < JUST_MADE))
+            self._news.add((pod, after, not first or age < JUST_MADE))
         return True
 
     def unbound_changed(self, before: Object | None, after: Object | None) -> bool:
@@ -156,7 +151,7 @@ class Healer:
     def turn(self) -> None:
         """Do what is to be done now."""
         now, self.more, self._refused_change = self.clock(), False, ""
-        self._left.clear()
+        self._news.begin_turn()
         if self.rules.apply and not self.leads():
             self._stand_by()
             return
@@ -184,9 +179,7 @@ class Healer:
         if self._led:
             self.log.say(WARNING, "acts no longer: the Lease could not be kept, or another healer has it")
         self._led = False
-        while not self._news.empty():
-            self._news.get_nowait()
-        self._heard.clear()
+        self._news.clear()
 
     def _begin(self, now: float) -> None:
         """We lead from now on: what is on the list is ours."""
@@ -209,10 +202,7 @@ class Healer:
 
     def _hold_refused(self, now: float) -> None:
         """Hold the owners of pods that were refused, in turns (rule 5)."""
-        for _ in range(self._news.qsize()):
-            news = self._news.get_nowait()
-            self._heard.setdefault(news[0].namespace, deque()).append(news)
-        for pod, value, fresh in in_turns([self._news_of(namespace) for namespace in list(self._heard)]):
+        for pod, value, fresh in self._news.take():
             known = pod.reason in self.counts.refused or len(self.counts.refused) < MOST_REASONS
             reason = pod.reason if known else OTHER_REASON
             self.counts.refused[reason] = self.counts.refused.get(reason, 0) + 1
@@ -223,13 +213,6 @@ class Healer:
                 self._not_taken(pod.title, problem)
             finally:
                 self._explain_later(pod, value, now)
-
-    def _news_of(self, namespace: str) -> Iterator[RefusedNews]:
-        while self._heard.get(namespace) and self._left.setdefault(namespace, MOST_STEPS):
-            self._left[namespace] -= 1
-            yield self._heard[namespace].popleft()
-        if not self._heard.get(namespace):
-            self._heard.pop(namespace, None)
 
     def _not_taken(self, title: str, problem: ClusterError) -> None:
         """A change that the server refused, which keeps others from nothing."""

@@ -25,6 +25,7 @@ from urllib.parse import parse_qsl
 from numawise.apps.scheduler.questions import NOT_YET, Questions
 from numawise.cluster.live import HOLD
 from numawise.codec.extender import (
+    LARGEST_BODY,
     ExtenderArgs,
     FilterAnswer,
     check_size,
@@ -42,6 +43,8 @@ from numawise.service.duty import COUNTER, HISTOGRAM, MetricFamily, MetricName
 from numawise.service.log import ServiceLog
 from numawise.values import dataclass
 
+MOST_TAKEN = 64 << 20
+"""Bytes of a question that is too large which are taken, and forgotten, so that its answer is heard."""
 PATIENCE, FIRST_WAIT, LOOK = 5.0, 2.0, 0.02
 SETTLING, REST = 0.02, 0.1
 FILTER, PRIORITIZE, PREEMPT, CAPACITY = "filter", "prioritize", "preempt", "capacity"
@@ -198,9 +201,12 @@ async def _body(receive: Receive) -> bytes:
                 raise InputError("the question was cut short")
             part = message.get("body", b"")
             size += len(part)
-            check_size(size)
-            parts.append(part)
-            if not message.get("more_body"):
+            if size > LARGEST_BODY:  # the sender hears of it when it has sent all
+                parts.clear()
+            else:
+                parts.append(part)
+            if not message.get("more_body") or size > MOST_TAKEN:
+                check_size(size)
                 return b"".join(parts)
 
 

@@ -39,7 +39,7 @@ def test_one_client_one_pod() -> None:
     assert objects["Service"]["spec"]["selector"].items() <= labels.items()
     ports = {port["name"] for port in objects["Deployment"]["spec"]["template"]["spec"]["containers"][0]["ports"]}  # fmt: skip
     assert {port["targetPort"] for port in objects["Service"]["spec"]["ports"]} <= ports
-    doors = {port["port"] for port in objects["NetworkPolicy"]["spec"]["ingress"][0]["ports"]}
+    doors = {port["port"] for rule in objects["NetworkPolicy"]["spec"]["ingress"] for port in rule["ports"]}
     assert doors == ports
 
 
