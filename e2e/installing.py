@@ -183,7 +183,8 @@ def by_helm(where: Installation, helm: Path) -> None:
     run("install", "numawise", chart, "--create-namespace", "--set", image)
     before = where.files("numawise-scheduler-server") / "tls.crt"
     certificate = before.read_bytes()
-    run("upgrade", "numawise", chart, "--set", image, "--set", "heal.apply=true")
+    some = ("--set", "heal.namespaces={default,kube-system}", "--set", "scheduler.from={10.0.0.0/24}")
+    run("upgrade", "numawise", chart, "--set", image, "--set", "heal.apply=true", *some)
     assert (where.files("numawise-scheduler-server") / "tls.crt").read_bytes() == certificate
     run("uninstall", "numawise")
     where.kubectl("delete", "namespace", NAMESPACE)
