@@ -15,7 +15,6 @@ Rules kept here:
    only just made.
 """
 
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +60,7 @@ AGAIN = 3.0
 for longer is closed, and opening it again would take as long as an owner needs for two more pods."""
 POLICY_AGAIN = 10.0
 JUST_MADE = 60.0
-MOST_REMEMBERED, MOST_EXPLAINED = 100_000, 200
+MOST_REMEMBERED, MOST_EXPLAINED = 100_000, 50
 MOST_AT_ONCE = 20
 """Pods removed in a turn: whoever is refused meanwhile does not wait for long."""
 EXPLAINED_AGAIN = 60.0
@@ -104,7 +103,9 @@ class Healer:
         """Pods that no node has yet, by uid."""
         self._news: WaitingLines[RefusedNews] = WaitingLines(lambda news: news[0].namespace)
         self._refused_change = ""
-        self._explanations: queue.Queue[tuple[RefusedPod, Object]] = queue.Queue(MOST_EXPLAINED)
+        self._explanations: WaitingLines[tuple[RefusedPod, Object]] = WaitingLines(
+            lambda news: news[0].namespace, MOST_EXPLAINED
+        )
         self._lock = threading.Lock()
         self._seen: dict[str, None] = {}
         self._ages: dict[str, tuple[float, float]] = {}
@@ -408,17 +409,16 @@ class Healer:
         if len(self._explained) > MOST_REMEMBERED:
             self._explained.clear()
         self._explained[key] = now
-        try:
-            self._explanations.put_nowait((pod, value))
-        except queue.Full:
+        if not self._explanations.add((pod, value)):
             self.log.once("explanations", WARNING, "too many pods are refused at once to explain each")
 
     def explain_next(self) -> str:
         """Explain one refused pod, where some are to be; the words, '' when none is."""
-        try:
-            pod, value = self._explanations.get_nowait()
-        except queue.Empty:
+        self._explanations.begin_turn()
+        news = next(self._explanations.take(), None)
+        if news is None:
             return ""
+        pod, value = news
         note = self.judge.explanation(pod, value)
         now = self.clock()
         if self.rules.apply and not self.leads():

@@ -4,7 +4,8 @@ Whoever owns a namespace decides how many pods it has, and what they say of them
 worked through in an order that its authors choose: of each namespace one, then the next of each.
 """
 
-import queue
+import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
@@ -36,39 +37,43 @@ def in_turns(lanes: Iterable[Iterable[T]]) -> Iterator[T]:
 class WaitingLines(Generic[T]):
     """What came, from other threads, and waits to be looked at: of each namespace so much in a turn."""
 
-    def __init__(self, namespace_of: Callable[[T], str]) -> None:
-        self._namespace_of = namespace_of
-        self._came: queue.SimpleQueue[T] = queue.SimpleQueue()
+    def __init__(self, namespace_of: Callable[[T], str], most: int = sys.maxsize) -> None:
+        self._namespace_of, self._most = namespace_of, most
+        self._lock = threading.Lock()
         self._lines: dict[str, deque[T]] = {}
+        """The namespace that was looked at longest ago comes first."""
         self._taken: dict[str, int] = {}
 
-    def add(self, item: T) -> None:
-        """It comes."""
-        self._came.put(item)
+    def add(self, item: T) -> bool:
+        """It comes, and waits where no more than ``most`` of its namespace do."""
+        with self._lock:
+            line = self._lines.setdefault(self._namespace_of(item), deque())
+            if len(line) < self._most:
+                line.append(item)
+                return True
+            return False
 
     def begin_turn(self) -> None:
         """Every namespace may take its steps again."""
-        self._taken.clear()
+        with self._lock:
+            self._taken.clear()
 
     def clear(self) -> None:
         """Nobody looks at what came so far."""
-        self._sort()
-        self._lines.clear()
+        with self._lock:
+            self._lines.clear()
 
     def take(self) -> Iterator[T]:
         """What may be looked at in this turn."""
-        self._sort()
-        yield from in_turns([self._line(namespace) for namespace in list(self._lines)])
-
-    def _sort(self) -> None:
-        for _ in range(self._came.qsize()):
-            item = self._came.get_nowait()
-            self._lines.setdefault(self._namespace_of(item), deque()).append(item)
-
-    def _line(self, namespace: str) -> Iterator[T]:
-        line = self._lines[namespace]
-        while line and self._taken.get(namespace, 0) < MOST_STEPS:
-            self._taken[namespace] = self._taken.get(namespace, 0) + 1
-            yield line.popleft()
-        if not line:
-            self._lines.pop(namespace, None)
+        while True:
+            with self._lock:
+                may = (name for name in self._lines if self._taken.get(name, 0) < MOST_STEPS)
+                namespace = next(may, None)
+                if namespace is None:
+                    return
+                self._taken[namespace] = self._taken.get(namespace, 0) + 1
+                line = self._lines.pop(namespace)
+                item = line.popleft()
+                if line:
+                    self._lines[namespace] = line
+            yield item
