@@ -1,6 +1,7 @@
 """The API server as numawise asks it: what comes back, and one sentence for all that can go wrong."""
 
 import base64
+import json
 import os
 import shutil
 import socket
@@ -182,6 +183,8 @@ def test_a_program_that_issues_tokens(server: Server, tmp_path: Path, version: s
     pytest.param(4242, 0o600, "",     False, id="another user's"),
     pytest.param(4242, 0o600, "4343", False, id="neither's"),
     pytest.param(0,    0o666, "",     False, id="everybody's"),
+    pytest.param(4242, 0o660, "4242", True,  id="of the group of who called sudo"),
+    pytest.param(4242, 0o660, "4243", False, id="of another group"),
 ])  # fmt: skip
 def test_root_runs_no_program_that_others_name(
     tmp_path: Path, owner: int, mode: int, sudo: str, *, runs: bool
@@ -195,8 +198,49 @@ def test_root_runs_no_program_that_others_name(
     }
     message = "answers with no credentials" if runs else "others may change that file; do this as its owner"
     with pytest.raises(ClusterError, match=message):
-        issued(user, file, {**os.environ, **({"SUDO_UID": sudo} if sudo else {})})
+        issued(
+            user,
+            file,
+            {
+                **os.environ,
+                **(
+                    {"SUDO_UID": "4242", "SUDO_GID": sudo}
+                    if mode == 0o660
+                    else {"SUDO_UID": sudo}
+                    if sudo
+                    else {}
+                ),
+            },
+        )
     assert proof.exists() == runs
+
+
+@needs.ROOT
+@pytest.mark.parametrize("other", [0, 4242])
+def test_the_file_that_names_the_program_is_looked_at(tmp_path: Path, other: int) -> None:
+    """Of several kubeconfigs: the first is root's own, and a later one may be anybody's."""
+    proof = tmp_path / "was-run"
+    login = {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [str(proof)]}
+    cluster_part = {
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "current-context": "c",
+    }
+    context = {"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}
+    files = [tmp_path / "first", tmp_path / "second"]
+    for file, value in zip(
+        files, (cluster_part | context, {"users": [{"name": "u", "user": {"exec": login}}]}), strict=True
+    ):
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **value}))
+    os.chown(files[1], other, other)
+    access = access_to("", "", {"KUBECONFIG": os.pathsep.join(map(str, files))})
+    message = (
+        "second names a program that logs in, and others may change"
+        if other
+        else "answers with no credentials"
+    )
+    with Cluster(access) as found, pytest.raises(ClusterError, match=message):
+        found.pod("ns", "a")
+    assert proof.exists() == (other == 0)
 
 
 @pytest.mark.parametrize(("change", "words"), [

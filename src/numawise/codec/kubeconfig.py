@@ -19,7 +19,7 @@ import msgspec
 from numawise.codec.document import Document, read_file
 from numawise.codec.infile import is_there
 from numawise.errors import InputError, quoted, suggestion
-from numawise.values import dataclass, field
+from numawise.values import dataclass, field, replace
 
 PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
@@ -38,6 +38,8 @@ class ClusterAccess:
     cluster: Mapping[str, Any] = field(default_factory=dict)
     user: Mapping[str, Any] = field(default_factory=dict)
     file: str = ""
+    user_file: str = ""
+    """The one of several files that names the user."""
 
 
 def kubeconfig_files(given: str, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -53,6 +55,7 @@ def kubeconfig_files(given: str, environment: Mapping[str, str]) -> tuple[str, .
 def read_access(files: Sequence[str], context: str = "", *, must_exist: bool = False) -> ClusterAccess | None:
     """What the files say about a context, the current one if none is named; None when no file is there."""
     merged: dict[str, dict[str, Mapping[str, Any]]] = {section: {} for section in SECTIONS}
+    user_files: dict[str, str] = {}
     current, first = "", ""
     for file in files:
         if not must_exist and not is_there(file):
@@ -66,9 +69,13 @@ def read_access(files: Sequence[str], context: str = "", *, must_exist: bool = F
                 name, found = part.at("name").value, part.at(inner)
                 if isinstance(name, str) and found.value is not None:
                     merged[section].setdefault(name, _absolute(found.mapping(), file))
+                    if section == "users":
+                        user_files.setdefault(name, file)
     if not first:
         return None
-    return _resolved(merged, context or current, first, named=bool(context))
+    access = _resolved(merged, context or current, first, named=bool(context))
+    user = _text(merged["contexts"][access.context].get("user"))
+    return replace(access, user_file=user_files.get(user, first))
 
 
 def _resolved(

@@ -274,7 +274,7 @@ def _settings(access: ClusterAccess) -> tuple[Any, dict[str, Any]]:
     import httpx2  # noqa: PLC0415 - an extra
     from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415
 
-    user = issued(access.user, Path(access.file or ".").resolve(), os.environ)
+    user = issued(access.user, Path(access.user_file or access.file or ".").resolve(), os.environ)
     if "auth-provider" in user:
         raise ClusterError(
             "the kubeconfig logs in with auth-provider, which is no longer supported", "use exec instead"

@@ -4,8 +4,8 @@ Rules kept here:
 
 1. A program (``exec``) is run as kubectl runs it: given what is wanted in ``KUBERNETES_EXEC_INFO``, free to
    talk to the user, its answer read from standard output.
-2. Root runs no program that another user's kubeconfig names, nor one that everybody may change; that of the
-   user who called sudo is their own.
+2. Root runs no program that another user's kubeconfig names, nor one that others may change; that of the user
+   who called sudo is their own.
 3. Without a kubeconfig, inside a pod, the pod's service account is who we are.
 """
 
@@ -63,7 +63,9 @@ def _check_owner(file: Path, environment: Mapping[str, str]) -> None:
         about = file.stat()
     except OSError:
         return
-    if str(about.st_uid) not in ("0", environment.get("SUDO_UID", "0")) or about.st_mode & stat.S_IWOTH:
+    own_group = str(about.st_gid) in ("0", environment.get("SUDO_GID", "0"))
+    others = stat.S_IWOTH if own_group else stat.S_IWOTH | stat.S_IWGRP
+    if str(about.st_uid) not in ("0", environment.get("SUDO_UID", "0")) or about.st_mode & others:
         raise ClusterError(
             f"{file} names a program that logs in, and others may change that file",
             "do this as its owner, or give root a copy of its own",
