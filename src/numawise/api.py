@@ -41,6 +41,7 @@ from numawise.results.explanation import Explanation, explanations_data
 from numawise.results.finding import CheckReport
 from numawise.results.plain import API_VERSION, document, plain
 from numawise.results.simulation import Filled
+from numawise.results.state import Unmatched
 from numawise.rules.check import Refusal
 from numawise.values import replace
 
@@ -79,13 +80,15 @@ class Node:
         node_object: str | Path | Mapping[str, object] = "",
         pod_resources: str | Path = "",
         device_plugin: str | Path | Mapping[str, object] = "",
+        match_devices: bool = False,
     ) -> None:
         """Start the kubelet; ``KubeletRefused`` when it would not.
 
         ``node_object``: the Node object, as a file or a mapping; without it labels, taints, conditions and
         ephemeral storage are not judged.  ``pod_resources``: a file with what the kubelet's PodResources
         socket answers.  ``device_plugin``: the configuration of NVIDIA's device plugin, as a file, a mapping,
-        or ``off`` for a plugin that prefers no devices.
+        or ``off`` for a plugin that prefers no devices.  ``match_devices``: map devices of the state files
+        that the machine names otherwise by number; without it an ``InputError`` names them.
         """
         self._input = read_node(
             _spec(
@@ -99,6 +102,7 @@ class Node:
                 node_object=node_object,
                 pod_resources=pod_resources,
                 device_plugin=device_plugin,
+                match_devices=match_devices,
             )
         )
         self._node = start_node(self._input)
@@ -113,6 +117,11 @@ class Node:
     def remarks(self) -> tuple[str, ...]:
         """What was assumed about the node."""
         return self._input.remarks
+
+    @property
+    def unmatched(self) -> tuple[Unmatched, ...]:
+        """What is recorded of the node and is not on its machine, or is of pods that run no more."""
+        return self._input.unmatched
 
     def admit(self, pod: PodNamed) -> PodDecision:
         """Admit one pod and start its containers; what it receives stays until it is removed.
@@ -242,6 +251,7 @@ def check(
     bundle: str | Path = "",
     release: str = "",
     node_object: str | Path | Mapping[str, object] = "",
+    match_devices: bool = False,
     ignore: Iterable[str] = (),
     select: Iterable[str] = (),
 ) -> CheckReport:
@@ -258,6 +268,7 @@ def check(
         bundle=bundle,
         release=release,
         node_object=node_object,
+        match_devices=match_devices,
     )
     given = recognised(spec, map(str, pods))
     version = read_node(given.spec).version if given.spec.bundle else read_release(release).version
@@ -295,6 +306,7 @@ def _spec(
     node_object: str | Path | Mapping[str, object] = "",
     pod_resources: str | Path = "",
     device_plugin: str | Path | Mapping[str, object] = "",
+    match_devices: bool = False,
 ) -> NodeSpec:
     named: tuple[str, ...] | Mapping[str, object] | ConfigInput = ()
     if config is not None:
@@ -310,6 +322,7 @@ def _spec(
         node_object=str(node_object) if isinstance(node_object, Path) else node_object,
         pod_resources=str(pod_resources),
         device_plugin_config=str(device_plugin) if isinstance(device_plugin, Path) else device_plugin,
+        match_devices=match_devices,
     )
 
 

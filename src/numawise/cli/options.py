@@ -99,6 +99,13 @@ NODE_OPTIONS: dict[str, Callable[[Any], Any]] = {
         help="The configuration of NVIDIA's device plugin: its file, a ConfigMap (NAME: which entry), Helm "
         "values or a ClusterPolicy; or 'off' for a plugin that prefers no devices.",
     ),
+    "match_devices": click.option(
+        "--match-devices",
+        is_flag=True,
+        help="Map devices of the state files that the machine names otherwise (UUIDs beside GPU0) by number: "
+        "those that are held on their recorded NUMA nodes, the rest in order.  Without it no answer rests on "
+        "them.",
+    ),
     "node_name": click.option(
         "--node-name",
         default="",

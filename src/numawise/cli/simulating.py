@@ -20,6 +20,7 @@ from numawise.render.progress import progress_bar
 from numawise.render.table import sentences, table
 from numawise.render.terminal import cleaned
 from numawise.results.simulation import Fill, ScenarioRun
+from numawise.results.state import unmatched_data
 from numawise.values import dataclass, replace
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def simulate_one(asked: SimulateOptions) -> int:
     run = _run(asked, source, happening)
     steps = asked.steps is not None or bool(asked.resizes)
     if asked.output in ("json", "yaml"):
-        write_data(asked, simulation_words.simulation_data(run, steps=steps))
+        data = simulation_words.simulation_data(run, steps=steps)
+        write_data(asked, {**data, **unmatched_data(source.unmatched)})
     elif asked.output == "text":
         _one_text(asked, source, run, steps=steps)
     else:
@@ -117,7 +119,7 @@ def compare_releases(asked: SimulateOptions, releases: str) -> int:
     for one, another in ((old, new), (new, old)):
         config.config(one.version, another.version)
     pods = source.pods(asked.pods)
-    say_remarks((*source.remarks_of_start[1 if source.profile.remark else 0 :], *pods.remarks))
+    say_remarks(one for one in (*source.remarks_of_start, *pods.remarks) if one != source.profile.remark)
     case = Case(source.machine, source.texts, pods.pods, description=source.description)
     changes = compare(case, Pair(old.version, new.version, raws[0], raws[1]))
     count = len(case.pods)

@@ -10,7 +10,7 @@ import click
 from numawise.cli.options import machine_option, node_options, node_spec, say, say_remarks
 
 if TYPE_CHECKING:
-    from numawise.inputs.spec import StateInput
+    from numawise.inputs.matching import StateInput
     from numawise.node.state.change import Change
     from numawise.node.state.folder import Against, StateFolder
     from numawise.results.finding import Finding
@@ -93,11 +93,12 @@ def show(
     from numawise.render.picture.layout import picture  # noqa: PLC0415
 
     loaded = _read(given)
+    say_remarks(one.sentence for one in loaded.unmatched)
     folder, against = loaded.folder, loaded.against
     if output in ("json", "yaml"):
         _data("KubeletState", summarized(folder, against), output)
         return 0
-    hardware = words.map_hardware(folder, loaded.hardware, against.live)
+    hardware = words.map_hardware(folder, loaded.hardware, against.live, loaded.unmatched)
     drawn = picture(hardware, words.map_holds(folder, against.live))
     if output == "svg":
         from numawise.render.picture.svg import svg  # noqa: PLC0415
@@ -116,10 +117,6 @@ def show(
             color = wants_color(context.color)
             drawing = text(drawn, width or default_width(), ascii_only=not speaks_unicode(), color=color)
             click.echo("\n" + drawing, nl=False, color=color)
-        if loaded.hardware is not None and (beyond := words.cpus_beyond(folder, loaded.hardware)):
-            from numawise.sets import format_ids  # noqa: PLC0415
-
-            click.echo(f"\nCPUs {format_ids(beyond)} are in the files, but not on the machine")
     return 0
 
 
@@ -296,7 +293,7 @@ def convert_files(
 
 
 def _read(given: dict[str, Any], field: str = "--kube") -> "StateInput":
-    from numawise.inputs.spec import read_state_of  # noqa: PLC0415 - keeps --help quick
+    from numawise.inputs.matching import read_state_of  # noqa: PLC0415 - keeps --help quick
 
     pods = given.pop("pods")
     given["state"] = given["state"] or (DIRECTORY,)

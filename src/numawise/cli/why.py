@@ -241,6 +241,7 @@ def _show(done: "Explained", output: str, width: int | None, color: bool | None,
         return
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
     from numawise.results.explanation import explanations_data  # noqa: PLC0415
+    from numawise.results.state import unmatched_data  # noqa: PLC0415
 
-    found = explanations_data(done.found)
+    found = {**explanations_data(done.found), **unmatched_data(done.unmatched)}
     click.echo(to_json(found) if output == "json" else to_yaml(found), nl=False)

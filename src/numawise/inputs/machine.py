@@ -6,7 +6,8 @@ Rules kept here:
    the same name.  Then comes what exists: a bundle, a folder with the machine's ``/sys`` or with a machine
    file, a file; then a description such as ``2s 4n 64c 8gpu``, in one word or in several.
 2. A file is known by its content: a machine file, saved hardware, a NodeResourceTopology, or any print that
-   ``discover`` reads.  A machine file alone is taken to the letter; several files become one machine.
+   ``discover`` reads.  A machine file alone is taken to the letter; several files become one machine.  Lists
+   of GPUs (``nvidia-smi -L``) stand beside a name or a description, too, and give its GPUs their UUIDs.
 3. ``-`` is standard input, with anything that a file may hold.
 4. What the kubelet would see of the machine is worked out when it is asked for; what is missing for that is
    an error then, not before.
@@ -210,6 +211,10 @@ def _words(words: tuple[str, ...], node: str) -> MachineInput:
         return _titled(discover(), "this machine", THIS)
     if len(words) == 1:
         return _one(words[0], node)
+    named = [word for word in words if is_name(word) and word != THIS and not is_there(word)]
+    lists = [word for word in words if word not in named]
+    if len(named) == 1 and all(is_file(word) and not is_bundle(word) for word in lists):
+        return _with_lists(_one(named[0], node), lists)
     if _is_described(words[0]) and not is_there(words[0]):
         return _described(" ".join(words))
     folders = [word for word in words if word != "-" and is_folder(word) and not is_bundle(word)]
@@ -229,6 +234,29 @@ def _words(words: tuple[str, ...], node: str) -> MachineInput:
     first = words[0]
     title = _title(first) if first in files else Path(first).resolve().name
     return _titled(discover(Path(folders[0]) if folders else None, files), title, name_of(first))
+
+
+def _with_lists(machine: MachineInput, files: Sequence[str]) -> MachineInput:
+    """A known machine whose GPUs are listed in files, with their UUIDs (rule 2)."""
+    from numawise.codec.hardware.combine import combine  # noqa: PLC0415 - machine files do without
+
+    gpus = {gpu.name for gpu in machine.hardware.gpus}
+    parts = [machine.hardware]
+    for file in files:
+        for part in _readings(*_text(file)):
+            if part != Hardware(gpus=part.gpus, sources=part.sources, remarks=part.remarks) or not part.gpus:
+                what = f"{quoted(machine.name)} and {quoted(file)} name two machines"
+                raise InputError(
+                    what, advice="give one of them; beside a name, only what nvidia-smi -L prints"
+                )
+            if more := {gpu.name for gpu in part.gpus if not gpu.parent} ^ gpus:
+                raise InputError(
+                    f"lists other GPUs than the {len(gpus)} of {machine.name}: {min(more)} is in one alone",
+                    file=file,
+                    advice="give the list of the same machine",
+                )
+            parts.append(part)
+    return replace(machine, hardware=replace(combine(parts), name=machine.hardware.name))
 
 
 def _one(word: str, node: str) -> MachineInput:

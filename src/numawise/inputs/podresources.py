@@ -15,17 +15,21 @@ Rules kept here:
 2. PodResources has names and no uids.  Where only uids are known, a pod is the one whose containers have the
    same CPUs and devices; pods without any are matched by the names of their containers.
 3. The NUMA nodes of a device are what its plugin reported: as PodResources shows them, else as they were
-   recorded when it was handed out.
+   recorded when it was handed out.  Where it lists all devices of a resource and the machine has none of
+   these ids, those of the machine are the same ones by other names.
 4. What the record of allocations says is what a pod requests, where no list of pods says it.
 5. What a running kubelet says is held is held, whether or not a file that was read has it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from numawise.codec.checkpoint.reading import ALLOCATED_FILE, Resources, allocated_manifest
 from numawise.codec.document import Document
 from numawise.codec.podresources import ListedPod, PodResources
 from numawise.codec.workload import decode_pods
+from numawise.engine.draft import Draft
+from numawise.engine.memory.tables import charge
 from numawise.engine.state import CpuState, DeviceFile, DeviceGrant, DeviceState
 from numawise.errors import InputError, quoted
 from numawise.inputs.pods import Holders
@@ -36,6 +40,9 @@ from numawise.quantity import Quantity
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU
 from numawise.values import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from numawise.inputs.spec import NodeInput
 
 SHORT = 8
 RECORD_GATE = "InPlacePodVerticalScaling"
@@ -230,10 +237,13 @@ def located_plugins(
         ids.setdefault(resource, set()).add(name)
     for resource, registered in record.registered.items():
         ids.setdefault(resource, set()).update(registered)
+    listed = {resource for resource, _ in answers.allocatable or ()}
     found = {}
     for resource in dict.fromkeys((*known, *sorted(ids))):
         plugin = known.get(resource, DevicePlugin(resource, ()))
         devices = {device.id: device for device in plugin.devices}
+        if resource in listed and devices.keys().isdisjoint(ids[resource]):
+            plugin, devices = replace(plugin, preference=None), {}  # the same ones, by other names
         for name in sorted(ids.get(resource, ())):
             devices.setdefault(name, Device(name))
         if resource in ids:
@@ -316,6 +326,25 @@ def held_besides(node: SimulatedNode, answers: PodResources, names: Names) -> st
     )
     pods = ", ".join(sorted({*cpus, *devices})[:3])
     return f"PodResources lists CPUs or devices of {pods} that no state file has; they count as taken"
+
+
+def hold_listed(source: "NodeInput", kubelet: SimulatedNode) -> None:
+    """Let containers have what a file of answers lists (rule 5); memory only where no state file says it."""
+    answers = source.answers
+    assert answers is not None
+    held_besides(kubelet, answers, {pod.uid: (pod.namespace, pod.name) for pod in source.running})
+    if source.state is not None or not kubelet.rules.memory_static:
+        return
+    draft = Draft(kubelet.state)
+    tables = dict(draft.memory.numa)
+    for pod in answers.pods or ():
+        for name, own in pod.containers.items():
+            for block in own.memory:
+                charge(tables, block.numa, block.type, block.size)
+            if own.memory:
+                draft.memory.assign(f"{pod.namespace}/{pod.name}", name, own.memory)
+    draft.memory.numa = tables
+    kubelet.keep(draft.freeze())
 
 
 def _with_cpus(state: CpuState, cpus: Mapping[str, Mapping[str, int]]) -> CpuState:

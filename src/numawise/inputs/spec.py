@@ -13,17 +13,18 @@ Rules kept here:
 7. Where a platform reserves CPUs and memory by itself and its form does not say how much, whether the kubelet
    would start is not known.
 8. A NodeResourceTopology with the exact state of its node is all parts in one, as a bundle is.
+9. What its state records is matched with the machine, or named.  Where nobody knows what of the machine is
+   held, no kubelet is started on it (``node.state.matching``).
 """
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from numawise.codec.bundle.archive import is_bundle
 from numawise.errors import InputError, KubeletRefused
 from numawise.inputs.config import ConfigInput, read_config, shown_config
 from numawise.inputs.machine import MachineInput, Named, read_machine
-from numawise.inputs.pods import Holders, PodNamed, PodsInput, read_live, read_pods
+from numawise.inputs.pods import Holders, PodNamed, PodsInput, read_pods
 from numawise.machine.description import NodeDescription
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
@@ -38,11 +39,14 @@ if TYPE_CHECKING:
     from numawise.codec.podresources import PodResources
     from numawise.inputs.bundle import Bundle
     from numawise.inputs.plugin import PluginNamed
-    from numawise.node.state.folder import Against, Live, StateFolder
+    from numawise.node.state.folder import StateFolder
     from numawise.results.publication import Publication
+    from numawise.results.state import Unmatched
 
 STATIC = "static"
 MACHINE_ADVICE = "give --machine: a file, a folder, a name, a description or 'this'; or give --bundle"
+LISTS_ACTIVE = (1, 34)
+"""From this release on PodResources lists no pods that have ended."""
 RESERVATIONS = ("NW201", "NW221", "NW223")
 """Refusals that hang on what is reserved."""
 CONFIG_ADVICE = "give --kubelet-config, --config-dir or --kubelet-flags; or give --bundle"
@@ -69,6 +73,8 @@ class NodeSpec:
     """A file with what the kubelet's PodResources socket answers."""
     device_plugin_config: "PluginNamed" = ""
     """The configuration of NVIDIA's device plugin."""
+    match_devices: bool = False
+    """Devices of the state that the machine names otherwise are mapped by number."""
 
     @property
     def has_config(self) -> bool:
@@ -128,7 +134,15 @@ class NodeInput:
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What a person should know: about the release, and what was assumed."""
+        """What a person should know: what is not matched, about the release, and what was assumed.
+
+        What forbids a start (rule 9) is the error of the start, and not said twice.
+        """
+        return (*(one.sentence for one in self.unmatched if not one.decides), *self.assumed)
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """The same without what is not matched."""
         parts = [self.profile.remark]
         parts += self.machine_input.remarks if self.machine_input is not None else ()
         parts += [self.config_input.remark] if self.config_input is not None else []
@@ -217,15 +231,37 @@ class NodeInput:
     def texts(self) -> dict[str, str]:
         """State file → text."""
         if self.published is not None:
-            raise _not_who(self.state_place)
+            raise not_who(self.state_place)
+        return self.start_texts
+
+    @property
+    def start_texts(self) -> dict[str, str]:
+        """What its kubelet finds when it starts: state file → text; an error where rule 9 forbids that."""
+        for one in self.unmatched:
+            if one.decides:
+                raise InputError(one.text, file=self.state_place, advice=one.advice)
         return self.state.texts if self.state is not None else {}
 
+    @cached_property
+    def unmatched(self) -> "tuple[Unmatched, ...]":
+        """What is recorded of the node and is not on its machine, or is of pods that run no more (rule 9)."""
+        if self.state is None and self.published is None and self.answers is None:
+            return ()
+        from numawise.inputs.matching import unmatched_parts  # noqa: PLC0415 - few have state
+
+        return unmatched_parts(self)
+
     def hold_published(self, kubelet: SimulatedNode) -> None:
-        """Let what a NodeResourceTopology does not publish as free be in use."""
+        """Let what a NodeResourceTopology does not publish as free be in use, and what PodResources lists."""
         if self.published is not None:
             from numawise.node.rebuild import place_by_free  # noqa: PLC0415 - few ask for it
 
             place_by_free(kubelet, self.running, self.published.available)
+        listed = self.answers is not None and (self.spec.pod_resources or self.bundle is not None)
+        if listed and (self.state is None or self.version >= LISTS_ACTIVE):
+            from numawise.inputs.podresources import hold_listed  # noqa: PLC0415 - few have answers
+
+            hold_listed(self, kubelet)
 
     @property
     def state_place(self) -> str:
@@ -269,7 +305,8 @@ class NodeInput:
         return read_pods(words, node=self.name, bundle=self.bundle, refused=refused)
 
 
-def _not_who(file: str) -> InputError:
+def not_who(file: str) -> InputError:
+    """A published amount stands where it is asked who holds it."""
     what = "is a NodeResourceTopology, which says how much is in use and not by whom"
     return InputError(what, file=file, advice="give the kubelet's state files, or a bundle")
 
@@ -317,11 +354,15 @@ def read_node(spec: NodeSpec) -> NodeInput:
     node = NodeInput(
         spec, read_release(spec.kube, bundle), machine, config, state, bundle, description, published, answers
     )
-    if published is None and (machine is None or machine.publication is None):
-        return node
-    from numawise.inputs.published import with_publication  # noqa: PLC0415 - few have it
+    if published is not None or (machine is not None and machine.publication is not None):
+        from numawise.inputs.published import with_publication  # noqa: PLC0415 - few have it
 
-    return with_publication(node)
+        node = with_publication(node)
+    if spec.match_devices:
+        from numawise.inputs.matching import matched_by_number  # noqa: PLC0415 - few ask for it
+
+        return matched_by_number(node)
+    return node
 
 
 def with_plugin_of(
@@ -379,53 +420,6 @@ def check_stdin(*words: str | None) -> None:
         raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
 
 
-# --- its state files ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class StateInput:
-    """State files, what they are compared with, and the hardware where that is known."""
-
-    folder: "StateFolder"
-    against: "Against"
-    hardware: Hardware | None = None
-    remarks: tuple[str, ...] = ()
-
-
-def read_state_of(spec: NodeSpec, pods: Sequence[str] = (), field: str = "--kube") -> StateInput:
-    """The state files of a node with all that was named beside them; what was not named is not compared."""
-    from numawise.node.state.folder import Against  # noqa: PLC0415 - few ask for it
-
-    if not spec.bundle and len(spec.state) == 1 and is_bundle(spec.state[0]):
-        spec = replace(spec, bundle=spec.state[0])
-    if spec.bundle:
-        spec = replace(spec, state=())
-    profile = read_release(spec.kube, None, field) if spec.kube else None
-    node = read_node(replace(spec, kube="") if profile else spec)
-    if profile is not None:
-        node = replace(node, profile=profile)
-    if node.published is not None:
-        raise _not_who(node.state_place)
-    if node.state is None:
-        assert node.bundle is not None
-        return StateInput(node.bundle.state(), Against())
-    live: Live | None = None
-    remarks = list(node.remarks)
-    if pods:
-        live, said = read_live(pods, node.name)
-        remarks += said
-    elif node.bundle is not None and node.bundle.pod_document() is not None:
-        live = node.bundle.live()
-    against = Against(
-        node.machine if node.machine_input is not None else None,
-        node.config if node.config_input is not None or node.publication is not None else None,
-        live,
-        node.version,
-    )
-    hardware = node.machine_input.hardware if node.machine_input is not None else None
-    return StateInput(node.state, against, hardware, tuple(remarks))
-
-
 # --- a kubelet on it ------------------------------------------------------------------------
 
 
@@ -442,7 +436,7 @@ def start_node(node: NodeInput) -> SimulatedNode:
             node.machine,
             node.config,
             node.version,
-            node.state.texts if node.state is not None else {},
+            node.start_texts,
             file=node.configuration.name,
             state_file=node.state_place,
         )

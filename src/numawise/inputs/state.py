@@ -15,7 +15,13 @@ from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.checkpoint import LARGEST_STATE, PLACES
 from numawise.codec.checkpoint.look import kind_of_state, look
 from numawise.codec.checkpoint.pasted import pasted
-from numawise.codec.checkpoint.reading import ALLOCATED_FILE, Resources, allocated_pods
+from numawise.codec.checkpoint.reading import (
+    ALLOCATED_FILE,
+    CLAIMS_FILE,
+    Resources,
+    allocated_pods,
+    recorded_claims,
+)
 from numawise.codec.document import read_documents
 from numawise.codec.hardware.nrt import KIND, NodeTopology, is_topology, read_topology
 from numawise.codec.infile import is_file, is_folder, is_there, members, read_raw
@@ -76,7 +82,8 @@ def _folder(word: str) -> StateFolder:
         members(word)  # it may be that nothing in it can be seen
         raise InputError("has no kubelet state files", file=word, advice=f"expected {', '.join(PLACES)}")
     allocated = _allocated(Path(word) / ALLOCATED_FILE)
-    return StateFolder(Path(word), tuple(files), allocated, tuple(remarks))
+    claims = _claims(Path(word) / CLAIMS_FILE, remarks)
+    return StateFolder(Path(word), tuple(files), allocated, tuple(remarks), claims)
 
 
 def _allocated(path: Path) -> dict[str, dict[str, Resources]] | None:
@@ -87,6 +94,17 @@ def _allocated(path: Path) -> dict[str, dict[str, Resources]] | None:
         return allocated_pods(_bytes(path).decode("utf-8", errors="replace"))
     except ValueError:
         return None
+
+
+def _claims(path: Path, remarks: list[str]) -> tuple[str, ...]:
+    """The claims that the kubelet prepared."""
+    if not is_file(path):
+        return ()
+    try:
+        return recorded_claims(_bytes(path).decode("utf-8", errors="replace"))
+    except ValueError as problem:
+        remarks.append(f"{path}: cannot be read, so which claims hold devices is not known: {problem}")
+        return ()
 
 
 def _bytes(path: Path) -> bytes:

@@ -1,7 +1,9 @@
 """State files as people read them: rows, sentences, a map of the machine."""
 
+from collections.abc import Sequence
+
 from numawise.codec.checkpoint.look import WRITERS, Look
-from numawise.machine.hardware import Hardware, MemoryNode, Thread
+from numawise.machine.hardware import GPU_RESOURCES, NVIDIA, Hardware, MemoryNode, Thread
 from numawise.node.state.folder import (
     Live,
     StateFolder,
@@ -13,8 +15,9 @@ from numawise.node.state.folder import (
 from numawise.node.state.readers import accepted_text, readings
 from numawise.quantity import Quantity
 from numawise.render.holders import HolderMap, held_hardware
-from numawise.results.state import KubeletStateChange
-from numawise.sets import bits_of, format_ids, ids_of
+from numawise.results.simulation import NOT_KNOWN
+from numawise.results.state import KubeletStateChange, Unmatched
+from numawise.sets import format_ids, ids_of
 from numawise.values import replace
 
 FILE_COLUMNS = ("FILE", "FORMAT", "POLICY", "CHECKSUM", "READ BY")
@@ -109,14 +112,23 @@ def change_lines(change: KubeletStateChange) -> list[str]:
 # --- the map --------------------------------------------------------------------------------
 
 
-def map_hardware(folder: StateFolder, hardware: Hardware | None, live: Live | None) -> Hardware:
-    """The machine with what is held written on it; without a machine, the CPUs that the files know."""
+def map_hardware(
+    folder: StateFolder, hardware: Hardware | None, live: Live | None, unmatched: Sequence[Unmatched] = ()
+) -> Hardware:
+    """The machine with what is held written on it; without a machine, the CPUs that the files know.
+
+    ``unmatched``: nobody knows whether GPUs of these resources are free.
+    """
     some = holders(folder)
     if hardware is None:
         return Hardware(
             threads=tuple(Thread(cpu) for cpu in ids_of(known_cpus(folder))), name="CPUs in the state files"
         )
     devices = {name: label(one, live) for one in some for _, ids in one.devices for name in ids}
+    unknown = {one.kind for one in unmatched if one.decides}
+    for gpu in hardware.gpus:
+        if (gpu.resource_name or GPU_RESOURCES[NVIDIA]) in unknown:
+            devices.setdefault(gpu.uuid or gpu.name, NOT_KNOWN)
     numa = tuple(_node(folder, node) for node in hardware.numa)
     return replace(held_hardware(hardware, HolderMap(devices=devices)), numa=numa)
 
@@ -139,8 +151,3 @@ def _node(folder: StateFolder, node: MemoryNode) -> MemoryNode:
     held = sum(table.reserved for table in recorded.tables.values()) if recorded else 0
     note = f"{node.note} {Quantity.of(held)} held".strip() if held else node.note
     return replace(node, note=note, distances=())
-
-
-def cpus_beyond(folder: StateFolder, hardware: Hardware) -> int:
-    """CPUs that the files know and the machine does not have."""
-    return known_cpus(folder) & ~bits_of(thread.cpu for thread in hardware.threads)

@@ -8,6 +8,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from numawise.results.alignment import Alignment
 from numawise.results.claims import ClaimOutcome
+from numawise.results.state import Unmatched
 
 Verdict = Literal["admitted", "rejected", "crashed", "not known"]
 
@@ -238,6 +239,7 @@ class SimulationForm(TypedDict):
     steps: NotRequired[list[StepForm]]
     filled: NotRequired[list[FilledForm]]
     interrupted: NotRequired[bool]
+    unmatched: NotRequired[list[Unmatched]]
 
 
 class PodPairForm(TypedDict):

@@ -5,6 +5,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from numawise.results.alignment import Alignment
 from numawise.results.forms import DefectForm, HintForm, OutcomeForm
 from numawise.results.pending import ClusterAnswer
+from numawise.results.state import Unmatched
 from numawise.results.walk import WalkStep
 
 
@@ -134,6 +135,7 @@ class ExplanationsForm(TypedDict):
     admitted: int
     rejected: int
     pods: list[ExplanationForm]
+    unmatched: NotRequired[list[Unmatched]]
 
 
 class LogReadingForm(TypedDict):

@@ -1,11 +1,51 @@
 """The kubelet's state files as documents: what is in them, what is wrong, and what becomes of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from numawise.errors import cut, one_line
 from numawise.results.finding import Finding, Severity, count
-from numawise.results.plain import computed
+from numawise.results.plain import Data, computed, plain
 from numawise.sets import CpuSet, NumaSet
 from numawise.values import dataclass
+
+NAMED = 2
+"""How many entries a sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """Entries of a node's state for which the machine, or the list of its pods, has nothing."""
+
+    kind: str
+    """A device resource, ``cpu``, a type of memory, ``pod``, ``claim`` or ``zone``."""
+    names: tuple[str, ...]
+    """All of them."""
+    source: str
+    """The file or answer that has them."""
+    text: str
+    """In one sentence, without its end."""
+    advice: str
+    """What to do, or what comes of it."""
+    held: int = 0
+    """How many of them somebody holds."""
+    decides: bool = False
+    """Nobody knows what of the machine they hold, so that nothing is said about pods here."""
+
+    @property
+    def sentence(self) -> str:
+        """All that there is to say."""
+        return f"{self.text}; {self.advice}"
+
+
+def unmatched_data(entries: Sequence[Unmatched]) -> Data:
+    """What stands in a document about pods of what is not matched; nothing where all is."""
+    return {"unmatched": plain(entries)} if entries else {}
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    shown = ", ".join(one_line(cut(name, 60)) for name in names[:NAMED])
+    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +152,11 @@ class KubeletState:
     """CPUs that no container has alone."""
     holders: tuple[StateHolder, ...]
     memory: tuple[NumaTable, ...]
+    unmatched: tuple[Unmatched, ...] = ()
+    """Entries that the machine does not have; empty where none was given."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletStateReport(KubeletState):
     """Who holds what, and what is wrong with the files."""
 

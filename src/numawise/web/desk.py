@@ -159,6 +159,8 @@ class Desk:
             spec = replace(spec, machine=self.machine_named(given.machine, f"{field}.machine"))
         if given.release:
             spec = replace(spec, kube=given.release)
+        if given.match_devices:
+            spec = replace(spec, match_devices=True)
         files = list(given.files)
         if given.config:  # the text is a file, so that messages have its lines
             spec = replace(spec, kubelet_config=(), config_dir="", kubelet_flags="")

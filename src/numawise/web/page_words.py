@@ -42,6 +42,7 @@ OPTIONS = {
     "--kubelet-flags": BodyMember(FILES, "flags of a kubelet", "drop one file of flags"),
     "--bundle": BodyMember(FILES, "a bundle", "drop one bundle"),
     "--state": BodyMember(FILES, "state files", "drop the state files of one node"),
+    "--match-devices": BodyMember(("match_devices",), "matchDevices", "drop what nvidia-smi -L prints"),
     "--kube": BodyMember(("release",), "a release", "give a release such as 1.36"),
     "--node-object": BodyMember(FILES, "a Node object", "drop the Node object"),
     "--node-name": BodyMember(FILES, "a node's name", "drop what is of one node"),

@@ -129,6 +129,7 @@ def _compared(
         config=other.config or body.node.config,
         release=other.release or body.node.release,
         files=body.node.files,
+        match_devices=body.node.match_devices,
     )
     try:
         with in_body(type(other), COMPARE):

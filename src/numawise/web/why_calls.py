@@ -144,6 +144,7 @@ def _with_parts(given: NodeGiven, parts: Sequence[FileGiven], *, whole: bool) ->
         config=given.config,
         release=given.release,
         files=(*given.files, *parts),
+        match_devices=given.match_devices,
     )
 
 

@@ -197,7 +197,7 @@ def _folder(read: Sources) -> StateFolder:
         StateFile(name, Path(read.paths.get(name, name)), text.encode(errors="replace"), look(name, text))
         for name, text in read.files.items()
     )
-    return StateFolder(Path(), files)
+    return StateFolder(Path(), files, claims=read.prepared)
 
 
 def _alone(read: Sources) -> Context:

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from numawise.codec.bundle.manifest import STATE as STATE_MEMBERS
 from numawise.codec.claims import ClaimObjects, resolved
 from numawise.codec.document import Document
 from numawise.codec.hardware.nrt import NodeTopology, is_topology, topologies_of
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from numawise.apps.check.plugin import CheckedPlugin
     from numawise.codec.podresources import PodResources
     from numawise.inputs.plugin import PluginNamed
-    from numawise.node.state.folder import StateFolder
 
 UNREAD = "NW002"
 LOG = re.compile(rb"^(?:.{0,200}\bkubelet\[\d+\]: )?[IWEF]\d{4} \d\d:\d\d:\d\d", re.MULTILINE)
@@ -79,6 +77,8 @@ class Sources:
     machine_file: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
+    prepared: tuple[str, ...] = ()
+    """The claims that the kubelet prepared."""
     pods: list[PodSource] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     """File → text, of those that may have comments."""
@@ -228,21 +228,24 @@ def _published_machine(spec: NodeSpec, read: Sources) -> None:
 
 def _state(spec: NodeSpec, bundle: Bundle | None, read: Sources) -> None:
     """State files, and devices where the kubelet says they are."""
-    state: StateFolder | None = None
-    if spec.state:
-        state = read_state(spec.state)
-        read.remarks += state.remarks
-        read.files = state.texts
-        read.paths = {file.name: str(file.path) for file in state.files}
-    elif bundle is not None:
-        read.files = bundle.texts
-        read.paths = {name: bundle.place(f"{STATE_MEMBERS}/{name}") for name in read.files}
-        state = bundle.state() if bundle.texts else None
+    state = read_state(spec.state) if spec.state else None
+    if state is None and bundle is not None and bundle.texts:
+        state = bundle.state()
     answers = _answers(spec, bundle) if read.machine is not None else None
     if read.machine is not None and answers is not None:
         from numawise.inputs.podresources import located  # noqa: PLC0415 - few have answers
 
         read.machine = located(read.machine, answers, state)
+    if state is None:
+        return
+    if spec.match_devices and read.machine is not None:
+        from numawise.node.state.matching import mapped  # noqa: PLC0415 - few ask for it
+
+        state, remarks = mapped(state, read.machine)
+        read.remarks += remarks
+    read.remarks += state.remarks
+    read.files, read.prepared = state.texts, state.claims
+    read.paths = {file.name: str(file.path) for file in state.files}
 
 
 def _pods(

@@ -21,13 +21,16 @@ def node_map(node: NodeInput) -> MapSource:
         remarks = [replace(one, place="") if one.place == hardware.name else one for one in hardware.remarks]
         hardware = replace(hardware, name=node.name, remarks=tuple(remarks))
     names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in node.running if pod.uid}
-    refused: tuple[str, ...] = ()
+    named = tuple(f"{one.sentence}." for one in node.unmatched)
+    lost = any(one.decides for one in node.unmatched)
+    refused = named
     if node.has_config:
         try:
-            drawn = map_of_node(start_node(node), names, hardware=hardware)
-            return replace(drawn, notices=tuple(_not_taken(node)))
+            if not lost:
+                drawn = map_of_node(start_node(node), names, hardware=hardware)
+                return replace(drawn, notices=(*named, *_not_taken(node)))
         except KubeletRefused as refusal:
-            refused = (str(refusal),)
+            refused = (*named, str(refusal))
     if node.state is None:
         if node.published is None:
             return MapSource(hardware, notices=refused)
@@ -35,7 +38,9 @@ def node_map(node: NodeInput) -> MapSource:
     with suppress(InputError):  # hardware of which too little is known for a kubelet is drawn as it is
         hardware = with_offered(hardware, node.machine)
     drawn = map_of_files(hardware, node.state, names)
-    return replace(drawn, notices=(*refused, *_damaged(node, hardware, "".join(refused))))
+    unknown = tuple(dict.fromkeys((*drawn.unknown, DEVICES))) if lost else drawn.unknown
+    notices = (*refused, *_damaged(node, hardware, "".join(refused)))
+    return replace(drawn, unknown=unknown, notices=notices)
 
 
 def _not_taken(node: NodeInput) -> Iterator[str]:

@@ -419,6 +419,7 @@ def load_switch(
     if is_bundle(new):
         advice = "give the new configuration as a file"
         raise InputError("a bundle does not have all of a configuration", file=new, advice=advice)
+    _ = node.start_texts if node.machine_input is not None else {}  # what cannot be matched is said first
     version = node.version
     configs = [read_config(path) for path in (old, new)]
     for config in configs:

@@ -6,6 +6,7 @@ from dataclasses import fields
 from numawise.engine.state import NumaMemory
 from numawise.node.state.change import Change, FileChange
 from numawise.node.state.folder import Against, Holder, Live, StateFile, StateFolder, holders
+from numawise.node.state.matching import unmatched_entries
 from numawise.node.state.readers import readings
 from numawise.results.finding import Finding
 from numawise.results.state import (
@@ -33,6 +34,7 @@ def summarized(folder: StateFolder, against: Against) -> KubeletState:
         shared_pool=CpuSet(folder.cpu.shared),
         holders=tuple(_holder(holder, against.live) for holder in holders(folder)),
         memory=tuple(_table(numa, node) for numa, node in sorted(folder.memory.numa.items())),
+        unmatched=unmatched_entries(folder, against.machine),
     )
 
 

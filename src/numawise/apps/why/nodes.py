@@ -31,6 +31,7 @@ from numawise.node.node import Files, SimulatedNode, boot
 from numawise.render.progress import progress_bar
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
+from numawise.results.state import Unmatched
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import REFERENCE, Version
@@ -46,6 +47,8 @@ class Explained:
     found: tuple[Explanation, ...]
     warnings: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    unmatched: tuple[Unmatched, ...] = ()
+    """What is recorded of the node and is not matched."""
 
     @property
     def admitted(self) -> bool:
@@ -129,7 +132,7 @@ def explain_on(
     """Explain pods on a node; ``others``: folders or bundles of nodes they could go to."""
     node = node_of(source)
     if isinstance(node, Explanation):
-        return Explained((node,))
+        return Explained((node,), unmatched=source.unmatched)
     queue = PodQueue(source, node, pods, [_other_node(folder, source.version) for folder in others])
     found = []
     for raw in _counted(queue.pods, terminal):
@@ -139,7 +142,7 @@ def explain_on(
             break
     forgotten = node.files.forgotten
     warnings = (f"{source.state_place}: {forgotten}",) if forgotten else ()
-    return Explained(tuple(found), warnings, queue.remarks)
+    return Explained(tuple(found), warnings, queue.remarks, source.unmatched)
 
 
 def node_of(source: NodeInput) -> SimulatedNode | Explanation:
@@ -149,7 +152,7 @@ def node_of(source: NodeInput) -> SimulatedNode | Explanation:
     return started_node(
         source.machine,
         source.config,
-        source.state.texts if source.state is not None else {},
+        source.start_texts,
         source.version,
         source.running,
         source.description,
@@ -160,7 +163,7 @@ def node_of(source: NodeInput) -> SimulatedNode | Explanation:
 def node_after(source: NodeInput, number: int) -> SimulatedNode:
     """The node of a kubelet that does not start, once it does: after the suggestion of that number."""
     machine, config, version = source.machine, source.config, source.version
-    texts = source.state.texts if source.state is not None else {}
+    texts = source.start_texts
     refusal = boot(machine, config, Files(dict(texts)), version=version)
     assert isinstance(refusal, Refusal)
     start = StartCase(machine, config, Files(dict(texts)), version)

@@ -209,3 +209,24 @@ def allocated_manifest(
         "metadata": {"name": name, "namespace": namespace, "uid": uid},
         "spec": {"containers": [{"name": each, "resources": dict(own)} for each, own in containers.items()]},
     }
+
+
+# --------------------------------------------------------------------------------------------------
+# ``dra_manager_state``: the claims whose devices the kubelet prepared for pods.
+#
+# Up to 1.31 the claims stand in the file itself, from 1.32 on in text inside it.
+
+
+CLAIMS_FILE = "dra_manager_state"
+
+
+def recorded_claims(text: str) -> tuple[str, ...]:
+    """Namespace and name of every claim; raise ``ValueError`` when the file is none of these."""
+    raw = members_of(gojson.decode(text), "Checkpoint")
+    data = raw.get("data")
+    inner = members_of(gojson.decode(data), "CheckpointData") if isinstance(data, str) else raw
+    entries = inner.get("claiminfostatelist", inner.get("entries")) or ()
+    if not isinstance(entries, list | tuple):
+        raise ValueError("its claims are not a list")  # noqa: TRY004
+    claims = (members_of(entry, "ClaimInfoState") for entry in entries)
+    return tuple(f"{one.get('namespace') or 'default'}/{one.get('claimname') or '?'}" for one in claims)

@@ -52,3 +52,5 @@ class NodeGiven(WebBody, frozen=True):
     release: Release = ""
     files: Files = ()
     """Machine, configuration, state files, bundle or Node object, each known by its content."""
+    match_devices: bool = False
+    """Devices of the state files that the machine names otherwise are mapped by number."""

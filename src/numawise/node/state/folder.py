@@ -58,6 +58,8 @@ class StateFolder:
     """Uid → container → resources, by the record of what was allocated; None: there is none to be read."""
     remarks: tuple[str, ...] = ()
     """What a person should know about how they were read."""
+    claims: tuple[str, ...] = ()
+    """The claims that the kubelet prepared, by namespace and name."""
 
     def file(self, name: str) -> StateFile | None:
         """The file of this name, if it is there."""

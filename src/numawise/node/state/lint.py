@@ -13,7 +13,6 @@ Rules kept here:
 4. CPUs and devices may be recorded twice inside one pod: what an init container had, later ones may use.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE, decode_cpu, decode_memory
@@ -36,13 +35,12 @@ from numawise.node.state.folder import (
     label,
     short_name,
 )
+from numawise.node.state.matching import unmatched_entries, unmatched_findings
 from numawise.node.state.memory_tables import (
     amount,
     contradiction,
     drift,
     drift_text,
-    machine_tables,
-    recorded_blocks,
     recorded_reservation,
 )
 from numawise.node.state.readers import informed, problem_of, readings, rules_for
@@ -53,7 +51,6 @@ from numawise.rules.behaviour import behaviour_of
 from numawise.rules.check import Refusal
 from numawise.rules.model import CpuOptions, Rules
 from numawise.rules.versions import DEFAULT, Version, shown
-from numawise.sets import ids_of
 from numawise.values import replace
 
 POLICIES = {CPU_FILE: "cpuManagerPolicy", MEMORY_FILE: "memoryManagerPolicy"}
@@ -67,7 +64,6 @@ EXPLAINED_BY = {
 }
 """Code of the kubelet's refusal → codes of findings that explain it, where it is not that code alone."""
 NEEDS_MACHINE = ("NW305", "NW311")
-DIGITS = re.compile(r"[0-9a-fA-F]+")
 
 
 def verify(folder: StateFolder, against: Against) -> tuple[Finding, ...]:
@@ -84,6 +80,7 @@ def state_findings(folder: StateFolder, against: Against) -> tuple[Finding, ...]
         *_cpus(folder, against),
         *_memory(folder, against),
         *_devices(folder, against),
+        *unmatched_findings(folder, against.machine),
         *_pods(folder, against),
     ]
     for file in folder.files:
@@ -365,14 +362,8 @@ def _memory(folder: StateFolder, against: Against) -> Iterator[Finding]:
         if change.obstacle
         else "numawise state repair --adapt-memory; pods keep what they have"
     )
-    tables = machine_tables(machine, {})
-    lost = any(
-        numa not in tables or block.type not in tables[numa].tables
-        for _, blocks in recorded_blocks(state)
-        for block in blocks
-        for numa in ids_of(block.numa)
-    )
-    code = "NW311" if lost and against.machine is not None else "NW310"
+    lost = any(one.held and one.source == MEMORY_FILE for one in unmatched_entries(folder, against.machine))
+    code = "NW311" if lost else "NW310"
     yield found(code, place, f"{drift_text(change)}; {safe}", fix=fix)
 
 
@@ -386,6 +377,9 @@ def _devices(folder: StateFolder, against: Against) -> Iterator[Finding]:
         return
     place = file.place("PodDeviceEntries")
     owners: dict[tuple[str, str], Holder] = {}
+    unmatched = unmatched_entries(folder, against.machine)
+    lost = {one.kind: frozenset(one.names) for one in unmatched if one.source == DEVICE_FILE}
+    unknown = {one.kind for one in unmatched if one.decides}
     registered = file.look.devices.registered
     plugins = {plugin.resource: plugin for plugin in (against.machine.plugins if against.machine else ())}
     for holder in holders(folder):
@@ -396,8 +390,10 @@ def _devices(folder: StateFolder, against: Against) -> Iterator[Finding]:
                 if owner is not holder and apart(owner, holder, against.live):
                     both = f"{label(owner, against.live)} and to {who}"
                     yield found("NW308", place, f"{resource} {name} belongs to {both}")
-            missing = _missing(ids, plugins.get(resource))
-            if missing:
+            if resource in unknown:
+                continue  # nobody knows which they are
+            missing = sorted(lost.get(resource, frozenset()).intersection(ids))
+            if missing and resource in plugins:
                 yield found("NW313", place, f"{resource} {', '.join(missing)} of {who} is not on the machine")
                 continue
             unhealthy = sorted(
@@ -405,13 +401,6 @@ def _devices(folder: StateFolder, against: Against) -> Iterator[Finding]:
             )
             if unhealthy:
                 yield found("NW313", place, f"{resource} {', '.join(unhealthy)} of {who} is not healthy")
-
-
-def _missing(ids: Sequence[str], plugin: DevicePlugin | None) -> list[str]:
-    """Devices that the machine does not have, where it names devices the way the file does."""
-    there = {device.id for device in plugin.devices} if plugin else set()
-    shapes = {DIGITS.sub("#", name) for name in there}
-    return sorted(name for name in ids if plugin and name not in there and DIGITS.sub("#", name) in shapes)
 
 
 def _unhealthy(ids: Sequence[str], plugin: DevicePlugin | None) -> set[str]:
