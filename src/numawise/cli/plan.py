@@ -37,7 +37,7 @@ Examples:
 \b
 Exit status: 0; 2 bad input.""",
 )
-@node_options("config_dir", "kubelet_flags", "state", "node_object", "node_name")
+@node_options("config_dir", "kubelet_flags", "state", "match_devices", "node_object", "node_name")
 @click.option(
     "--goal", type=click.Choice(GOALS), default="training", show_default=True, help="What the node is for."
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from numawise.cli.options import machine_option, node_options, node_spec, say, say_remarks
+from numawise.cli.options import NODE_OPTIONS, machine_option, node_options, node_spec, say, say_remarks
 
 if TYPE_CHECKING:
     from numawise.inputs.matching import StateInput
@@ -22,13 +22,19 @@ RESETS = ("cpu", "memory", "devices", "all")
 
 def _sources(function: Command) -> Command:
     """The options that say what the files are compared with."""
+    made: Command = NODE_OPTIONS["match_devices"](_beside(function))
+    return made
+
+
+def _beside(function: Command) -> Command:
+    """The same where files are changed: what they say of devices is left as it is."""
     pods = click.option(
         "--pods",
         multiple=True,
         metavar="FILE",
         help="The pods of the node, as kubectl get pods -A -o json prints them; - is standard input.",
     )
-    made: Command = node_options("state", "node_object")(pods(function))
+    made: Command = node_options("state", "node_object", "match_devices")(pods(function))
     return made
 
 
@@ -96,7 +102,7 @@ def show(
     say_remarks(one.sentence for one in loaded.unmatched)
     folder, against = loaded.folder, loaded.against
     if output in ("json", "yaml"):
-        _data("KubeletState", summarized(folder, against), output)
+        _data("KubeletState", summarized(folder, against, loaded.unmatched), output)
         return 0
     hardware = words.map_hardware(folder, loaded.hardware, against.live, loaded.unmatched)
     drawn = picture(hardware, words.map_holds(folder, against.live))
@@ -151,7 +157,8 @@ def verify_files(
 
     loaded = _read(given)
     folder, against = loaded.folder, loaded.against
-    report = reported(folder, against, verify(folder, against))
+    say_remarks(one.sentence for one in loaded.unmatched if one.kind == "pod")
+    report = reported(folder, against, verify(folder, against), loaded.unmatched)
     if output == "text":
         _files(folder, context.color)
         click.echo()
@@ -197,7 +204,7 @@ Exit status: 0 done (or it can be done), 1 something asked for is not possible o
 )
 @click.option("--write", is_flag=True, help="Make the change; otherwise it is only shown.")
 @click.option("--even-if-running", is_flag=True, help="Write even if a kubelet is using the directory.")
-@_sources
+@_beside
 @_output("text", "json", "yaml")
 @DIR
 def repair_files(

@@ -73,9 +73,9 @@ def groups_of(
                 if problem.field == "--machine":
                     problem.field = "--nodes"  # as it was typed
                 raise
-            started[group.named] = node = start_node(source)
             for remark in source.remarks_of_start:
                 say(remark)
+            started[group.named] = node = start_node(source)
             if node.files.forgotten:
                 say(f"warning: {source.state_place}: {node.files.forgotten}")
         node = started[group.named]

@@ -138,7 +138,8 @@ class NodeInput:
 
         What forbids a start (rule 9) is the error of the start, and not said twice.
         """
-        return (*(one.sentence for one in self.unmatched if not one.decides), *self.assumed)
+        forbids = any(one.decides for one in self.unmatched)
+        return (*(one.sentence for one in self.unmatched if not forbids), *self.assumed)
 
     @property
     def assumed(self) -> tuple[str, ...]:
@@ -237,9 +238,10 @@ class NodeInput:
     @property
     def start_texts(self) -> dict[str, str]:
         """What its kubelet finds when it starts: state file → text; an error where rule 9 forbids that."""
-        for one in self.unmatched:
-            if one.decides:
-                raise InputError(one.text, file=self.state_place, advice=one.advice)
+        deciding = [one for one in self.unmatched if one.decides]
+        if deciding:
+            every = dict.fromkeys(one.text for one in (*deciding, *self.unmatched))
+            raise InputError("; ".join(every), file=self.state_place, advice=deciding[0].advice)
         return self.state.texts if self.state is not None else {}
 
     @cached_property

@@ -6,7 +6,6 @@ from dataclasses import fields
 from numawise.engine.state import NumaMemory
 from numawise.node.state.change import Change, FileChange
 from numawise.node.state.folder import Against, Holder, Live, StateFile, StateFolder, holders
-from numawise.node.state.matching import unmatched_entries
 from numawise.node.state.readers import readings
 from numawise.results.finding import Finding
 from numawise.results.state import (
@@ -21,12 +20,13 @@ from numawise.results.state import (
     StateFileChange,
     StateFileSummary,
     StateHolder,
+    Unmatched,
 )
 from numawise.rules.versions import shown
 from numawise.sets import CpuSet, NumaSet, format_ids
 
 
-def summarized(folder: StateFolder, against: Against) -> KubeletState:
+def summarized(folder: StateFolder, against: Against, unmatched: tuple[Unmatched, ...] = ()) -> KubeletState:
     """Files, holders, pool and memory."""
     return KubeletState(
         directory=str(folder.directory),
@@ -34,13 +34,18 @@ def summarized(folder: StateFolder, against: Against) -> KubeletState:
         shared_pool=CpuSet(folder.cpu.shared),
         holders=tuple(_holder(holder, against.live) for holder in holders(folder)),
         memory=tuple(_table(numa, node) for numa, node in sorted(folder.memory.numa.items())),
-        unmatched=unmatched_entries(folder, against.machine),
+        unmatched=unmatched,
     )
 
 
-def reported(folder: StateFolder, against: Against, findings: Sequence[Finding]) -> KubeletStateReport:
+def reported(
+    folder: StateFolder,
+    against: Against,
+    findings: Sequence[Finding],
+    unmatched: tuple[Unmatched, ...] = (),
+) -> KubeletStateReport:
     """The state with its findings."""
-    state = summarized(folder, against)
+    state = summarized(folder, against, unmatched)
     return KubeletStateReport(
         **{field.name: getattr(state, field.name) for field in fields(state)},
         kubernetes=shown(against.version),

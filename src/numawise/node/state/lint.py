@@ -80,9 +80,10 @@ def state_findings(folder: StateFolder, against: Against) -> tuple[Finding, ...]
         *_cpus(folder, against),
         *_memory(folder, against),
         *_devices(folder, against),
-        *unmatched_findings(folder, against.machine),
         *_pods(folder, against),
     ]
+    codes = {finding.code for finding in found_all}
+    found_all += unmatched_findings(folder, against.machine, codes)
     for file in folder.files:
         found_all = _with_message(found_all, folder, file, against)
     return tuple(found_all)

@@ -14,7 +14,7 @@ Rules kept here:
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import FLAT, encoded, look
@@ -34,6 +34,8 @@ DIGITS = re.compile(r"[0-9a-fA-F]+")
 NUMBERED = re.compile(r"(\D*)(\d{1,18})", re.ASCII)
 NOT_HERE = "not on this machine"
 OPTION = "--match-devices"
+SAID_BY = {CPU_FILE: ("NW305",), MEMORY_FILE: ("NW310", "NW311"), DEVICE_FILE: ("NW313",)}
+"""File → codes of findings that name its entries one by one."""
 AS_IT_WAS = "give the machine as it was, or repair the file"
 
 
@@ -44,11 +46,14 @@ def unmatched_entries(folder: StateFolder, machine: Machine | None) -> tuple[Unm
     return (*_devices(folder, machine), *_cpus(folder, machine), *_memory(folder, machine), *_claims(folder))
 
 
-def unmatched_findings(folder: StateFolder, machine: Machine | None) -> Iterator[Finding]:
-    """Devices and claims that the machine does not have; of CPUs, memory and lost devices others say more."""
-    plugins = {plugin.resource for plugin in machine.plugins} if machine is not None else set()
+def unmatched_findings(
+    folder: StateFolder, machine: Machine | None, codes: Collection[str]
+) -> Iterator[Finding]:
+    """What the machine does not have; ``codes``: of findings that may say more about it."""
     for one in unmatched_entries(folder, machine):
-        if one.source in (CPU_FILE, MEMORY_FILE) or (one.kind in plugins and one.held and not one.decides):
+        others = SAID_BY.get(one.source, ())
+        all_held = one.source != DEVICE_FILE or (len(one.names) == one.held and not one.decides)
+        if all_held and any(code in codes for code in others):
             continue
         file = folder.file(one.source)
         place = file.place() if file is not None else Place(str(folder.directory / one.source))
