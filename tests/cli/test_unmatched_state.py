@@ -86,7 +86,7 @@ CONFIG = ("--kubelet-config", "kubelet.yaml")
     pytest.param(("simulate", "--nodes", "nodes.yaml", "-q", "pod.yaml"),            id="simulate --nodes"),
     pytest.param(("simulate", *NODE, *CONFIG, "--compare-kube", "1.34,1.36", "pod.yaml"), id="two releases"),
     pytest.param(("capacity", "--nodes", "nodes.yaml", "-q", "pod.yaml"),            id="capacity"),
-    pytest.param(("plan", "pod", *NODE, *CONFIG, "--gpus", "1"),                     id="plan pod"),
+    pytest.param(("plan", "pod", *NODE, *CONFIG, "--gpus", "1", "--image", "x"),                     id="plan pod"),
     pytest.param(("plan", "switch", *NODE, "kubelet.yaml", "kubelet.yaml"),          id="plan switch"),
 ])  # fmt: skip
 def test_what_would_rest_on_them_is_not_answered(

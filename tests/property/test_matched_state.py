@@ -190,7 +190,7 @@ def answered(command: str, one: Combination, folder: Path) -> tuple[int, str, st
         case "plan" if form == "switch":
             return run("plan", form, *node, folder / "kubelet.yaml", folder / "kubelet.yaml")
         case "plan":
-            return run("plan", form, *node, *config, "--gpus", 1)
+            return run("plan", form, *node, *config, "--gpus", 1, "--image", "x")
         case "fleet":
             return run("simulate", "--nodes", folder / "nodes.yaml", *match, "-q", folder / "pod.yaml")
         case "capacity":
