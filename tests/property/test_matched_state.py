@@ -234,9 +234,13 @@ def checked(findings: list[dict[str, Any]], expected: Mapping[str, int]) -> dict
     """What findings name: of CPUs and memory, and of devices that are gone, other codes have the particulars."""
     found = named("\n".join(f"{one['message']};" for one in findings if one["code"] == "NW320"))
     codes = {one["code"] for one in findings}
-    for kind, others in (("cpus", {"NW305"}), ("memory", {"NW310", "NW311"}), ("devices", {"NW313"})):
+    for kind, others in (("cpus", {"NW305"}), ("memory", {"NW310", "NW311"})):
         if not found[kind] and codes & others:
             found[kind] = expected[kind]
+    every = "\n".join(one["message"] for one in findings)
+    if f"{GPU} devices of" not in every and f"{GPU} device of" not in every:
+        lost = re.findall(rf"{GPU} (.*) of \S+ is not on the machine", every)
+        found["devices"] += len({name for names in lost for name in names.split(", ")})
     return {**found, "pods": expected["pods"]}
 
 
