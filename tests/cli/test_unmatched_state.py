@@ -165,6 +165,9 @@ def test_the_page_names_them_and_maps_them_when_asked(folder: Path) -> None:
         answer = page.post("/api/v1/why", {"node": {**node, "matchDevices": True}, "text": POD}).data
         assert answer["explanation"]["verdict"] == "admitted"
         assert "on NUMA 1" in answer["explanation"]["answer"]  # the one that is left
+        files.append({"name": "list.txt", "text": LIST})
+        answer = page.post("/api/v1/why", {"node": node, "text": POD}).data
+        assert UUIDS[7] in answer["explanation"]["answer"]
     finally:
         page.close()
     assert folder
@@ -204,6 +207,14 @@ def test_another_machine_is_not_mapped(machine: str, why: str, folder: Path, cap
     )
     assert ran.status == 2
     assert f"--match-devices: {why}: they cannot be mapped by number" in ran.err
+
+
+def test_a_list_of_gpus_beside_a_name_is_recognised(folder: Path, capsys: Capture) -> None:
+    assert folder
+    words = ("check", "--machine", "dgx-h100", "state/kubelet_internal_checkpoint")
+    assert numawise(capsys, *words).status == 1
+    ran = numawise(capsys, *words, "list.txt")
+    assert (ran.status, ran.err) == (0, "")
 
 
 def test_a_list_of_other_gpus_is_refused(folder: Path, capsys: Capture) -> None:

@@ -214,7 +214,7 @@ def _words(words: tuple[str, ...], node: str) -> MachineInput:
     named = [word for word in words if is_name(word) and word != THIS and not is_there(word)]
     lists = [word for word in words if word not in named]
     if len(named) == 1 and all(is_file(word) and not is_bundle(word) for word in lists):
-        return _with_lists(_one(named[0], node), lists)
+        return with_gpu_lists(_one(named[0], node), lists)
     if _is_described(words[0]) and not is_there(words[0]):
         return _described(" ".join(words))
     folders = [word for word in words if word != "-" and is_folder(word) and not is_bundle(word)]
@@ -236,7 +236,20 @@ def _words(words: tuple[str, ...], node: str) -> MachineInput:
     return _titled(discover(Path(folders[0]) if folders else None, files), title, name_of(first))
 
 
-def _with_lists(machine: MachineInput, files: Sequence[str]) -> MachineInput:
+def is_gpu_list(file: str) -> bool:
+    """Whether a file has nothing but lists of GPUs."""
+    try:
+        parts = list(_readings(*_text(file)))
+    except InputError:
+        return False
+    return all(map(_only_gpus, parts)) and bool(parts)
+
+
+def _only_gpus(part: Hardware) -> bool:
+    return bool(part.gpus) and part == Hardware(gpus=part.gpus, sources=part.sources, remarks=part.remarks)
+
+
+def with_gpu_lists(machine: MachineInput, files: Sequence[str]) -> MachineInput:
     """A known machine whose GPUs are listed in files, with their UUIDs (rule 2)."""
     from numawise.codec.hardware.combine import combine  # noqa: PLC0415 - machine files do without
 
@@ -244,17 +257,13 @@ def _with_lists(machine: MachineInput, files: Sequence[str]) -> MachineInput:
     parts = [machine.hardware]
     for file in files:
         for part in _readings(*_text(file)):
-            if part != Hardware(gpus=part.gpus, sources=part.sources, remarks=part.remarks) or not part.gpus:
+            if not _only_gpus(part):
                 what = f"{quoted(machine.name)} and {quoted(file)} name two machines"
-                raise InputError(
-                    what, advice="give one of them; beside a name, only what nvidia-smi -L prints"
-                )
+                advice = "give one of them; beside a name, only what nvidia-smi -L prints"
+                raise InputError(what, advice=advice)
             if more := {gpu.name for gpu in part.gpus if not gpu.parent} ^ gpus:
-                raise InputError(
-                    f"lists other GPUs than the {len(gpus)} of {machine.name}: {min(more)} is in one alone",
-                    file=file,
-                    advice="give the list of the same machine",
-                )
+                what = f"lists other GPUs than the {len(gpus)} of {machine.name}: {min(more)} is in one alone"
+                raise InputError(what, file=file, advice="give the list of the same machine")
             parts.append(part)
     return replace(machine, hardware=replace(combine(parts), name=machine.hardware.name))
 

@@ -29,7 +29,16 @@ from numawise.codec.kubelet.forms import configurations_in_text, kubelet_configu
 from numawise.codec.node import KINDS as NODE_KINDS
 from numawise.codec.workload import NATIVE, pod_documents
 from numawise.errors import InputError
-from numawise.inputs.machine import is_machine_document, is_machine_print
+from numawise.inputs.machine import (
+    THIS,
+    MachineInput,
+    is_gpu_list,
+    is_machine_document,
+    is_machine_print,
+    is_name,
+    read_machine,
+    with_gpu_lists,
+)
 from numawise.inputs.pods import manifests
 from numawise.inputs.spec import NodeSpec
 from numawise.values import dataclass, field, replace
@@ -139,6 +148,7 @@ def recognised(spec: NodeSpec, words: Iterable[str]) -> Recognised:
         FLAGS: bool(spec.kubelet_flags),
     }
     named[PRINT] = named[MACHINE]
+    spec = _with_gpu_lists(spec, found)
     for kind, (title, option) in TITLES.items():
         files = found.of(kind)
         if files and named[kind]:
@@ -166,6 +176,19 @@ def recognised(spec: NodeSpec, words: Iterable[str]) -> Recognised:
         machine=machines or spec.machine,
     )
     return Recognised(spec, found.objects, found.of(PUBLISHED), tuple(remarks), tuple(unclear))
+
+
+def _with_gpu_lists(spec: NodeSpec, found: _Sorted) -> NodeSpec:
+    """The machine of a name or a description with the lists of its GPUs, which take nothing's place."""
+    machine = spec.machine
+    is_known = isinstance(machine, MachineInput) and machine.exact is None
+    if not is_known and not (isinstance(machine, tuple) and len(machine) == 1 and is_name(str(machine[0]))):
+        return spec
+    lists = [file for file in found.of(PRINT) if is_gpu_list(file)]
+    if not lists or machine == (THIS,):
+        return spec
+    found.files[PRINT] = [file for file in found.of(PRINT) if file not in lists]
+    return replace(spec, machine=with_gpu_lists(read_machine(machine), lists))
 
 
 def _word(word: str) -> Iterator[tuple[int, str]]:
