@@ -4,7 +4,8 @@ Rules kept here:
 
 1. State files are matched by ``node.state.matching``; zones of a NodeResourceTopology by their NUMA nodes and
    resources; recorded pods with those that run.
-2. What a machine lacks that is published as in use nobody can place: no answer rests on it.
+2. What is published of a NUMA node and exceeds what the machine has there nobody can place: no answer rests
+   on it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from numawise.codec.bundle.archive import is_bundle
 from numawise.inputs.pods import read_live
 from numawise.inputs.spec import NodeInput, NodeSpec, not_who, read_node, read_release
 from numawise.machine.hardware import Hardware
-from numawise.machine.model import Machine
+from numawise.machine.model import DevicePlugin, Machine
 from numawise.node.state.folder import Against, Live, StateFolder, recorded_uids
 from numawise.node.state.matching import mapped, unmatched_entries
 from numawise.node.state.memory_tables import machine_tables
@@ -56,11 +57,21 @@ def _zones(node: NodeInput, machine: Machine) -> Iterator[Unmatched]:
         if numa not in known:
             lost.append(f"NUMA {numa}")
         else:
-            lost += [f"{name} on NUMA {numa}" for name in sorted(own) if name not in offered]
+            here = {plugin.resource: _count_on(plugin, numa) for plugin in machine.plugins}
+            here[CPU] = machine.layout.numas.get(numa, 0).bit_count()
+            lost += [
+                f"{name} on NUMA {numa}"
+                for name, size in sorted(own.items())
+                if name not in offered or size > here.get(name, size)
+            ]
     if lost:
         text = f"{some(lost)} of the NodeResourceTopology {_are(lost)} not on this machine"
         advice = "give the machine of the same node"
         yield Unmatched("zone", tuple(lost), node.state_place, text, advice, len(lost), decides=True)
+
+
+def _count_on(plugin: DevicePlugin, numa: int) -> int:
+    return sum(numa in (device.numa or ()) for device in plugin.devices)
 
 
 def _listed(node: NodeInput, machine: Machine) -> Iterator[Unmatched]:

@@ -227,16 +227,22 @@ def _paired(
     free = [device for device in sorted(devices, key=lambda each: natural(each.id)) if device.id not in known]
     if len(one.names) > len(free) or (record.registered.get(one.kind) and len(one.names) < len(free)):
         raise _cannot(f"the checkpoint has {len(known)} {one.kind} devices, the machine {len(devices)}")
+    left: dict[frozenset[int], list[str]] = {}
+    for device in reversed(free):  # the first of each stands at the end
+        left.setdefault(frozenset(device.numa or ()), []).append(device.id)
     pairs: dict[str, str] = {}
-    for name in sorted(one.names, key=lambda each: ((one.kind, each) not in numas, natural(each))):
+    elsewhere = []
+    for name in sorted(one.names, key=natural):
         where = numas.get((one.kind, name))
-        device = next((each for each in free if where is None or set(each.numa or ()) == where), None)
-        if device is None:
-            numa = " and ".join(map(str, sorted(where or ())))
+        if where is None:
+            elsewhere.append(name)
+        elif left.get(where):
+            pairs[name] = left[where].pop()
+        else:
+            numa = " and ".join(map(str, sorted(where)))
             raise _cannot(f"the checkpoint has more {one.kind} devices on NUMA {numa} than the machine")
-        pairs[name] = device.id
-        free.remove(device)
-    return pairs
+    rest = sorted((device for ids in left.values() for device in ids), key=natural)
+    return pairs | dict(zip(elsewhere, rest, strict=False))
 
 
 def _renamed(file: DeviceFile, ids: Mapping[tuple[str, str], str]) -> DeviceFile:
