@@ -274,3 +274,24 @@ def test_what_is_read_is_matched_or_named(one: Combination) -> None:
     with TemporaryDirectory() as name:
         write(one, Path(name))
         assert not (problems := list(tried(one, Path(name)))), "\n".join(problems)
+
+
+@given(st.sampled_from(MACHINES), st.integers(0, 2), st.integers(0, 2), st.integers(1, 4))
+@laws(60)
+def test_what_is_mapped_by_number_is_answered_as_by_its_ids(
+    words: str, one: int, other: int, gpus: int
+) -> None:
+    own = renamed(machine(words), "uuids", 0)
+    wanted = [pod(name, gpus=count) for name, count in (("a", one), ("b", other)) if count]
+    node = at_work(*wanted[: len(own.plugins[0].devices) // 2], on=own)
+    answers = []
+    for style in ("uuids", "names"):
+        beside = Combination(node, renamed(machine(words), style, 0), (), 0, match=style == "names")
+        with TemporaryDirectory() as name:
+            write(beside, Path(name))
+            (Path(name) / "pod.yaml").write_text(POD.replace(f"{GPU}: 1", f"{GPU}: {gpus}"))
+            status, out, err = answered("simulate json", beside, Path(name))
+        assert status < 2, err
+        (came,) = json.loads(out)["pods"]
+        answers.append((status, came["verdict"], came.get("reason"), came.get("affinity")))
+    assert answers[0] == answers[1]
