@@ -90,6 +90,7 @@ WHAT ?= switch
 kubelet: setup
 	.venv/bin/python -m e2e $(if $(OUT),--out $(OUT)) $(WHAT)
 
-# Both commands of the README on a bare Debian 12, with and without /proc, /sys, control groups and /dev/pts; needs root.
+# Both commands of the README on a bare Debian 12: with /proc, /sys, control groups and /dev/pts, without these, and without
+# control groups alone; needs root.
 fresh:
 	@scripts/fresh

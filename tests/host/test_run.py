@@ -455,7 +455,8 @@ def test_nothing_of_ours_lands_in_closed_streams(host: Host, tmp_path: Path, clo
 
 def test_holds_in_threads_end_in_any_order(host: Host) -> None:
     code = """
-import os, threading, numawise
+import os, sys, threading, numawise
+threading.excepthook = lambda failed: (sys.excepthook(*failed[:3]), sys.stderr.flush(), os._exit(1))
 before, variables = os.sched_getaffinity(0), dict(os.environ)
 first_in, second_in, first_out = (threading.Event() for _ in range(3))
 seen = {}

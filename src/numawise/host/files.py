@@ -39,6 +39,11 @@ class Tree:
         self._masks: dict[str, int] = {}
         self.remarks: list[Remark] = []
 
+    @property
+    def is_live(self) -> bool:
+        """Whether this is the machine we run on, not a copy of files of one."""
+        return self._root == "/"
+
     def remark(self, kind: str, path: str, text: str) -> None:
         self.remarks.append(Remark(kind, _printable("/" + path), _printable(text)))
 

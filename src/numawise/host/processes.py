@@ -8,16 +8,19 @@ Rules kept here:
 3. What vanishes while it is looked at was not there.  ``None`` or an empty tuple says so; nothing raises.
    But ``/proc`` may hide processes of others (``hidepid``), so a signal is asked before one is called ended.
 4. A mask is set on every thread, and again on those born meanwhile, until a look finds no new one.
+5. What the cpuset of this process leaves is asked by a thread that ends at once: no mask in use is changed.
 """
 
 import os
 import re
+import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from numawise.errors import HostError
 from numawise.host.files import Tree
-from numawise.sets import format_ids, ids_of, parse_ids
+from numawise.sets import bits_of, format_ids, ids_of, parse_ids
 from numawise.values import dataclass
 
 ROOT = Path("/")
@@ -27,6 +30,8 @@ STOPPED = ("T", "t")
 ROUNDS = 50
 """So often are new threads looked for; a program that makes threads faster than this is reported."""
 MOST_PARENTS = 64
+MOST_CPUS = 1 << 13
+"""The most that Linux can be built for."""
 ALLOWED = re.compile(r"^(Cpus|Mems)_allowed_list:\s*([0-9,-]*)$", re.ASCII | re.MULTILINE)
 HIDDEN = re.compile(r"(?:^|,)hidepid=(?!0|off)", re.ASCII)
 UID = re.compile(r"^Uid:\s*([0-9]+)", re.ASCII | re.MULTILINE)
@@ -202,6 +207,24 @@ def allowed_of(pid: int, tid: int | None = None, root: Path = ROOT) -> tuple[int
         return parse_ids(found["Cpus"]), parse_ids(found["Mems"])
     except (KeyError, ValueError):
         return None
+
+
+def reachable_cpus() -> int | None:
+    """The CPUs that the cpuset in force leaves to this process, whatever its mask; None: it may not ask.
+
+    Of a mask that a thread gives itself the kernel leaves out what its cpuset does not have.
+    """
+    left: list[int] = []
+
+    def ask() -> None:
+        with suppress(OSError):
+            os.sched_setaffinity(0, range(MOST_CPUS))
+            left.append(bits_of(os.sched_getaffinity(0)))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    return left[0] if left else None
 
 
 def set_affinity(pids: Iterable[int], cpus: int, root: Path = ROOT) -> tuple[int, ...]:

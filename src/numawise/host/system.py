@@ -5,14 +5,18 @@ Rules kept here:
 1. The cpuset of the cgroup we run in: the controller lives in version 1 when something mounts it there,
    else in version 2.  There a cgroup without the controller obeys the nearest one above that has it.
 2. What counts is what is *effective*: what is configured may name CPUs that are gone, or be empty.
-3. Where no cgroup file says, the process' own allowed CPUs are assumed, and a remark says so.
-4. Isolated CPUs are those cut off from scheduling domains: ``isolcpus=`` with only other flags cuts off none.
+3. Where no cgroup file says, the kernel of the live machine is asked: a cpuset is in force whether or not its
+   files are mounted, while the mask of this process may be that of a job.  In a copy, what the process was
+   allowed is assumed, and a remark says so.
+4. On the live machine a hierarchy that is not mounted is not there, whatever ``/proc/self/cgroup`` lists.
+5. Isolated CPUs are those cut off from scheduling domains: ``isolcpus=`` with only other flags cuts off none.
 """
 
 import re
 from collections.abc import Iterator
 
 from numawise.host.files import Tree
+from numawise.host.processes import reachable_cpus
 from numawise.machine.hardware import ASSUMED, UNKNOWN, UNREADABLE, Host
 from numawise.sets import LARGEST_ID, parse_ids
 from numawise.strconv import whole_number
@@ -50,19 +54,21 @@ def read_host(tree: Tree) -> Host | None:
         mems=mems,
         isolated=_isolated(tree),
         numa_balancing=None if balancing is None else balancing != 0,
-        cgroup=_version(mounts, groups),
+        cgroup=_version(mounts, {} if tree.is_live else groups),
         kernel=_kernel(tree),
     )
     return None if host == Host() else host
 
 
 def cgroup_mounts(tree: Tree) -> list[Mount]:
-    """The cgroup file systems among the mounts."""
-    text = tree.text(f"{PROC}/mountinfo")
-    if text:
-        return [mount for mount in map(_mount_of_info, text.splitlines()) if mount]
-    text = tree.text(f"{PROC}/mounts") or tree.text("proc/mounts") or ""
-    return [mount for mount in map(_mount_of_table, text.splitlines()) if mount]
+    """The cgroup file systems among the mounts; on the live machine, those that nothing is mounted over."""
+    text, mount_of = tree.text(f"{PROC}/mountinfo"), _mount_of_info
+    if not text:
+        text, mount_of = tree.text(f"{PROC}/mounts") or tree.text("proc/mounts") or "", _mount_of_table
+    mounts = [mount for mount in map(mount_of, text.splitlines()) if mount]
+    if not tree.is_live:
+        return mounts
+    return [mount for mount in mounts if tree.has(f"{mount.point.strip('/')}/cgroup.procs")]
 
 
 def _mount_of_info(line: str) -> Mount | None:
@@ -148,7 +154,7 @@ def _first(tree: Tree, folder: str, names: tuple[str, ...]) -> int | None:
 
 
 def _allowed(tree: Tree, group: str, *, told: bool) -> tuple[int | None, int | None]:
-    """What the process itself may use: a part of what its cgroup may, and mostly all of it."""
+    """What the kernel lets the process have; in a copy what it was allowed, mostly all of it (rule 3)."""
     fields = dict(ALLOWED.findall(tree.text(f"{PROC}/status") or ""))
     try:
         cpus = parse_ids(fields["Cpus"]) if "Cpus" in fields else None
@@ -156,6 +162,9 @@ def _allowed(tree: Tree, group: str, *, told: bool) -> tuple[int | None, int | N
     except ValueError:
         tree.remark(UNREADABLE, f"{PROC}/status", "does not list the allowed CPUs and NUMA nodes")
         return None, None
+    reachable = reachable_cpus() if tree.is_live else None
+    if reachable is not None:
+        return reachable, mems
     if cpus is not None:
         tree.remark(ASSUMED, f"{PROC}/status", "no cpuset cgroup to read; took what this process may use")
     elif told:
