@@ -16,12 +16,14 @@ import pytest
 
 from numawise.apps.verify import measure as measuring
 from numawise.apps.verify.look import JobHost
+from numawise.cli.verify import STATUS, STYLES
 from numawise.host.discover import read_live
 from numawise.host.processes import boot_id, read_process, start_time
 from numawise.ledger.place import machine_id
 from numawise.ledger.store import Ledger
 from numawise.machine.locality import memory_near, numa_of
 from numawise.results.placement import Grant, Hold, Owner
+from numawise.results.verification import WORST_FIRST
 from numawise.sets import bits_of, format_ids
 from tests import needs
 from tests.cli.run import Ran, numawise, refused
@@ -162,6 +164,11 @@ def test_a_job_that_is_gone(capsys: pytest.CaptureFixture[str], ledger: Path) ->
     assert ran.status == 1
     assert ran.out.startswith(f"not aligned: it is not running any more: process {pid} is gone\n")
     assert "numawise reap" in ran.out
+
+
+def test_every_verdict_has_its_exit_status() -> None:
+    assert [STATUS[grade] for grade in WORST_FIRST] == [1, 1, 3, 0]
+    assert STATUS.keys() == STYLES.keys() == set(WORST_FIRST)
 
 
 def test_nothing_held(capsys: pytest.CaptureFixture[str], ledger: Path) -> None:

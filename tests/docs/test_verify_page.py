@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from numawise.explain.placement import FILE_PAGES_REMOTE, MEMORY_REMOTE
+from numawise.explain.placement import FILE_PAGES_REMOTE, MEMORY_REMOTE, MEMORY_SPILLED
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs/how-to/verify-a-job.md").read_text()
@@ -14,7 +14,7 @@ CODES = sorted(
     for file in (ROOT / "src/numawise/apps/verify").glob("*.py")
     for code in re.findall(r'inding\(\s*"([a-z-]+)"', file.read_text())
 )
-CODES += [MEMORY_REMOTE, FILE_PAGES_REMOTE]
+CODES += [MEMORY_REMOTE, MEMORY_SPILLED, FILE_PAGES_REMOTE]
 
 
 def test_there_are_findings() -> None:

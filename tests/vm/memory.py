@@ -90,39 +90,68 @@ def too_large(guest: Guest) -> int:
     return size
 
 
+@contextmanager
+def at_work(environment: dict[str, str], *command: str) -> "Iterator[tuple[int, str]]":
+    """A job on NUMA node 0 that has said a line and waits for its input to end: its process, and what it said."""
+    words = ("run", "-q", "--name", "job", "--numa", "0", "--cpus", "1", "--", *command)
+    job = subprocess.Popen(
+        [sys.executable, "-m", "numawise", *words], env=environment, cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert job.stdout
+        said = job.stdout.readline()
+        assert said, job.communicate()
+        (hold,) = json.loads(numawise(environment, "ps", "-o", "json").stdout)["holds"]
+        yield hold["pid"], said
+    finally:
+        _, problems = job.communicate("")
+    assert job.returncode == 0, problems
+
+
+def verdict(environment: dict[str, str], status: int, word: str) -> tuple[str, float]:
+    """What ``verify`` says of the job, and the share of its memory where it was granted."""
+    text, every = numawise(environment, "verify", "job"), numawise(environment, "verify")
+    data = numawise(environment, "verify", "-o", "json")
+    assert text.returncode == every.returncode == data.returncode == status, (text, every, data)
+    assert text.stdout.startswith(f"{word}: "), text
+    assert word in every.stdout.splitlines()[1], every
+    found = json.loads(data.stdout)
+    (job,) = found["jobs"]
+    assert found["verdict"] == job["verdict"] == word
+    assert found["aligned"] is job["aligned"] is (word == "aligned")
+    return text.stdout.splitlines()[0], job["memory"]["share"]
+
+
 def spills(guest: Guest) -> str:
     """Without an amount: what the node has not comes from another one, and verify says so."""
     size = too_large(guest)
-    with ledger() as environment:
-        program = [
-            sys.executable,
-            "-m",
-            "numawise",
-            "run",
-            "--name",
-            "job",
-            "--numa",
-            "0",
-            "--cpus",
-            "1",
-            "--",
-        ]
-        job = subprocess.Popen(
-            [*program, sys.executable, "-c", JOB, str(size), "wait"],
-            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            cwd=Path(__file__).parents[2],
-        )  # fmt: skip
-        assert job.stdout
-        seen = json.loads(job.stdout.readline() or "null")
-        assert seen, job.communicate()
-        checked = numawise(environment, "verify", "job")
-        _, said = job.communicate("")
-        assert job.returncode == 0, said
+    with (
+        ledger() as environment,
+        at_work(environment, sys.executable, "-c", JOB, str(size), "wait") as (_, line),
+    ):
+        seen = json.loads(line)
         assert seen["mems"] == "0"
         assert 0.5 < share(seen, 0) < 1, seen
-        assert checked.returncode == 0, checked
-        assert "the rest spilled" in checked.stdout, checked
-        return f"{size // MIB} MiB: {share(seen, 0):.0%} on NUMA 0; {checked.stdout.splitlines()[0]}"
+        said, _ = verdict(environment, 1, "spilled")
+        return f"{size // MIB} MiB: {share(seen, 0):.0%} on NUMA 0; {said}"
+
+
+def moved_away(guest: Guest) -> str:
+    """Memory that somebody moves from where it was granted, of a large job and of a shell."""
+    two_nodes(guest)
+    told = []
+    for command in (
+        (sys.executable, "-c", JOB, str(SPARE), "wait"),
+        ("sh", "-c", "echo ready; read line; true"),
+    ):
+        with ledger() as environment, at_work(environment, *command) as (pid, _):
+            verdict(environment, 0, "aligned")
+            mempolicy.migrate_pages(pid, 1, 2)
+            said, left = verdict(environment, 1, "spilled")
+            assert left < 0.5, said
+            told.append(said)
+    return "\n".join(told)
 
 
 def bound_and_told(guest: Guest) -> str:

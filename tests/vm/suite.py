@@ -63,6 +63,7 @@ CHECKS = (
     Check("run: fenced GPUs",                               inside.fenced_run, (V2, V1, SYSTEMD)),
     Check("exec: inside of a job",                          inside.entered, (V2, V1, SYSTEMD)),
     Check("memory: spills to another node",                 memory.spills),
+    Check("memory: moved to another node",                  memory.moved_away),
     Check("memory: bound to a node that is too small",      memory.bound_and_told),
     Check("memory: more than the limit",                    memory.limit_and_told),
     Check("memory: placed by what is there",                memory.placed_by_what_is_there),

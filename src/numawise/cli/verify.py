@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numawise.machine.hardware import Hardware
     from numawise.results.verification import CheckedJob
 
-STATUS = {True: 0, False: 1, None: 3}
-VERDICTS = {True: GREEN, False: RED, None: YELLOW}
+STATUS = {"aligned": 0, "spilled": 1, "not aligned": 1, "not known": 3}
+STYLES = {"aligned": GREEN, "spilled": RED, "not aligned": RED, "not known": YELLOW}
 INDENT = 9
 
 
@@ -35,7 +35,7 @@ Examples:
   numawise verify -o json | jq '.jobs[] | select(.aligned != true)'
 
 \b
-Exit status: 0 aligned, 1 not, 2 no such hold or process, 3 could not be read."""
+Exit status: 0 aligned, 1 spilled or not aligned, 2 no such hold or process, 3 could not be read."""
 )
 @click.option(
     "--measure",
@@ -69,7 +69,8 @@ def command(
     """Read every thread's CPUs, the pages per NUMA node and the GPUs in use, and grade them.
 
     Aligned: all threads keep to the granted CPUs, at least 98 % of the job's own pages lie on the granted
-    NUMA nodes, and its GPUs are its own and near.  A process without a hold is compared with itself: its
+    NUMA nodes, and its GPUs are its own and near.  Spilled: less than 98 % lie there, as the memory policy of
+    the hold allows (preferred, interleave).  A process without a hold is compared with itself: its
     memory and GPUs with the NUMA nodes that its threads are bound to.
     """
     from numawise.apps.verify.look import JobHost, twice_granted  # noqa: PLC0415 - keeps --help quick
@@ -81,6 +82,7 @@ def command(
     from numawise.host.settings import read_settings  # noqa: PLC0415
     from numawise.render.verify import job_data, together  # noqa: PLC0415
     from numawise.results.plain import API_VERSION  # noqa: PLC0415
+    from numawise.results.verification import is_aligned  # noqa: PLC0415
 
     if measuring and (subject is None or pods):
         raise InputError("measures one job", field="--measure", advice="name a hold or a process")
@@ -91,13 +93,14 @@ def command(
     host = JobHost(hardware, holds, nvml=load_nvml(hardware), namespace=pid_namespace())
     checks = _checks(host, subject)
     overlaps = twice_granted(holds) if subject is None else ()
-    aligned = together(checks, overlaps)
+    grade = together(checks, overlaps)
     measured = _measure(host, checks[0]) if measuring else None
     if output == "json":
         found = {
             "apiVersion": API_VERSION,
             "kind": "Verification",
-            "aligned": aligned,
+            "aligned": is_aligned(grade),
+            "verdict": grade,
             "jobs": [
                 job_data(check) | ({"measured": measured_data(measured)} if measured else {})
                 for check in checks
@@ -115,7 +118,7 @@ def command(
     if output == "text":
         for remark in remarks:
             say(remark)
-    return STATUS[aligned]
+    return STATUS[grade]
 
 
 def _pods(context: click.Context, subject: str, kubelet_dir: str, root: str, output: str) -> int:
@@ -126,15 +129,17 @@ def _pods(context: click.Context, subject: str, kubelet_dir: str, root: str, out
     from numawise.host.discover import read_live  # noqa: PLC0415
     from numawise.render.verify import job_data, together  # noqa: PLC0415
     from numawise.results.plain import API_VERSION  # noqa: PLC0415
+    from numawise.results.verification import is_aligned  # noqa: PLC0415
 
     hardware = read_live(None if root == "/" else Path(root))
     checks, remarks = check_pods(hardware, kubelet_dir, subject, Path(root))
-    aligned = together(checks, ())
+    grade = together(checks, ())
     if output == "json":
         data = {
             "apiVersion": API_VERSION,
             "kind": "Verification",
-            "aligned": aligned,
+            "aligned": is_aligned(grade),
+            "verdict": grade,
             "jobs": [job_data(check) for check in checks],
             "overlaps": [],
             "remarks": list(remarks),
@@ -144,22 +149,21 @@ def _pods(context: click.Context, subject: str, kubelet_dir: str, root: str, out
         _show_pods(checks, context)
         for remark in remarks:
             say(remark)
-    return STATUS[aligned]
+    return STATUS[grade]
 
 
 def _show_pods(checks: "Sequence[CheckedJob]", context: click.Context) -> None:
     from numawise.render.table import table  # noqa: PLC0415
-    from numawise.render.verify import CONTAINER_COLUMNS, WORDS, container_row  # noqa: PLC0415
+    from numawise.render.verify import CONTAINER_COLUMNS, container_row  # noqa: PLC0415
     from numawise.render.words import clean  # noqa: PLC0415
 
     if not checks:
         click.echo("no container of a pod runs here")
         return
-    styles = {word: VERDICTS[aligned] for aligned, word in WORDS.items()}
     rows: list[list[tuple[str, str] | str]] = []
     for check in checks:
         row = container_row(check)
-        rows.append([(cell, styles.get(cell, DIM)) if cell in (*styles, "-") else cell for cell in row])
+        rows.append([(cell, STYLES.get(cell, DIM)) if cell in (*STYLES, "-") else cell for cell in row])
     table(CONTAINER_COLUMNS, rows, sys.stdout, color=context.color)
     for check in checks:
         if check.verdict.findings:
@@ -208,7 +212,7 @@ def _show(hardware: "Hardware", check: "CheckedJob", context: click.Context) -> 
     from numawise.render.verify import numa_table  # noqa: PLC0415
 
     verdict = check.verdict
-    click.echo(styled(verdict.sentence, VERDICTS[verdict.aligned]))
+    click.echo(styled(verdict.sentence, STYLES[verdict.grade]))
     columns, rows = numa_table(verdict)
     if rows and len(hardware.numa) > 1:
         click.echo()
@@ -222,16 +226,15 @@ def _show(hardware: "Hardware", check: "CheckedJob", context: click.Context) -> 
 
 def _show_all(checks: "Sequence[CheckedJob]", overlaps: Sequence[str], context: click.Context) -> None:
     from numawise.render.table import table  # noqa: PLC0415
-    from numawise.render.verify import HOLD_COLUMNS, WORDS, hold_row  # noqa: PLC0415
+    from numawise.render.verify import HOLD_COLUMNS, hold_row  # noqa: PLC0415
 
-    styles = {word: VERDICTS[aligned] for aligned, word in WORDS.items()}
     if not checks:
         click.echo("nothing is held on this host")
         return
     rows: list[list[tuple[str, str] | str]] = []
     for check in checks:
         row = hold_row(check)
-        rows.append([(cell, styles.get(cell, DIM)) if cell in (*styles, "-") else cell for cell in row])
+        rows.append([(cell, STYLES.get(cell, DIM)) if cell in (*STYLES, "-") else cell for cell in row])
     table(HOLD_COLUMNS, rows, sys.stdout, color=context.color)
     for overlap in overlaps:
         click.echo(f"\n{styled('error', RED)}    {overlap}")

@@ -6,20 +6,21 @@ Rules kept here:
 
 1. At least ``ENOUGH`` of a job's own pages must be local.
 2. A message is a clause that can stand in a sentence; who is meant stands before it, or is known.
+3. The worst finding makes the verdict.
 """
 
 from collections.abc import Iterable
 
 from numawise.render.words import bytes_text, percent
 from numawise.results.finding import Finding, Severity
-from numawise.results.verification import Amounts
+from numawise.results.verification import ALIGNED, NOT_ALIGNED, NOT_KNOWN, SPILLED, Amounts, JobGrade
 from numawise.sets import format_ids
 
 ENOUGH = 0.98
 """Share of a job's own pages that must be local."""
 NOTED_FILES = 16 << 20
 """Bytes of the page cache elsewhere that are worth a note."""
-MEMORY_REMOTE, FILE_PAGES_REMOTE = "memory-remote", "file-pages-remote"
+MEMORY_REMOTE, MEMORY_SPILLED, FILE_PAGES_REMOTE = "memory-remote", "memory-spilled", "file-pages-remote"
 
 
 def job_finding(
@@ -30,6 +31,17 @@ def job_finding(
     An error: the job is not where it should be.  A warning: something that decides could not be read.
     """
     return Finding(code, severity, message, why="; ".join(why), fix=advice)
+
+
+def grade_of(findings: Iterable[Finding]) -> JobGrade:
+    """What findings come to (rule 3)."""
+    codes: dict[Severity, set[str]] = {}
+    for finding in findings:
+        codes.setdefault(finding.severity, set()).add(finding.code)
+    errors = codes.get(Severity.ERROR, set())
+    if errors:
+        return SPILLED if errors == {MEMORY_SPILLED} else NOT_ALIGNED
+    return NOT_KNOWN if Severity.WARNING in codes else ALIGNED
 
 
 def cpu_list(cpus: int) -> str:
@@ -64,6 +76,12 @@ def remote_memory(amounts: Amounts, places: int) -> str:
     """Too few of its own pages are local (rule 1)."""
     share = percent(1 - amounts.share, up=True)
     return f"{share} of {bytes_text(amounts.own)} lies on NUMA {format_ids(places)}"
+
+
+def spilled_memory(amounts: Amounts, near: int, places: int) -> str:
+    """Too few of its own pages are where they were granted, and its policy allows that (rule 1)."""
+    share = f"{percent(amounts.share)} of {bytes_text(amounts.own)} lies on NUMA {format_ids(near)}"
+    return f"{share}, the rest on NUMA {format_ids(places)}, as its policy allows"
 
 
 def remote_files(size: int, places: int) -> str:

@@ -20,6 +20,7 @@ from numawise.codec.document import mapping
 from numawise.codec.podresources import ListedContainer, PodResources
 from numawise.explain.drift import judge_claims, judge_cpuset, judge_devices, judge_pages, judge_records
 from numawise.explain.grants import KubeletRecords, RecordedGrant, granted
+from numawise.explain.placement import grade_of
 from numawise.host.pod_groups import (
     ROOT,
     ContainerGroup,
@@ -33,7 +34,8 @@ from numawise.host.pod_groups import (
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import numa_of
 from numawise.request.claims import ClaimedDevice, PodClaim
-from numawise.results.finding import Finding, Severity
+from numawise.results.finding import Finding
+from numawise.results.verification import JobGrade
 from numawise.values import dataclass, field
 
 STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
@@ -64,12 +66,9 @@ class ContainerCheck:
     findings: tuple[Finding, ...] = ()
 
     @property
-    def aligned(self) -> bool | None:
-        """Whether it has what it was granted; None: something that decides is not known."""
-        severities = {finding.severity for finding in self.findings}
-        if Severity.ERROR in severities:
-            return False
-        return None if Severity.WARNING in severities else True
+    def grade(self) -> JobGrade:
+        """Whether it has what it was granted."""
+        return grade_of(self.findings)
 
 
 class PodChecker:

@@ -6,19 +6,25 @@ from typing import Any
 from numawise.render.words import bytes_text, clean, percent
 from numawise.results.finding import Finding, Severity
 from numawise.results.plain import plain
-from numawise.results.verification import PAGE_KINDS, CheckedJob, Verdict
+from numawise.results.verification import (
+    ALIGNED,
+    NOT_ALIGNED,
+    PAGE_KINDS,
+    WORST_FIRST,
+    CheckedJob,
+    JobGrade,
+    Verdict,
+)
 from numawise.sets import format_ids, ids_of
 
-WORDS = {True: "aligned", False: "not aligned", None: "not known"}
 CONTAINER_COLUMNS = ("CONTAINER", "VERDICT", "PROCESSES", "CPUS", "GRANTED", "LOCAL", "MEMORY")
 HOLD_COLUMNS = ("HOLD", "NAME", "VERDICT", "PROCESSES", "THREADS", "CPUS", "LOCAL", "MEMORY", "GPUS")
 
 
-def together(checks: Sequence[CheckedJob], overlaps: Sequence[str]) -> bool | None:
-    """One verdict for all: aligned when every one is, not when one is not."""
-    if overlaps or any(check.verdict.aligned is False for check in checks):
-        return False
-    return None if any(check.verdict.aligned is None for check in checks) else True
+def together(checks: Sequence[CheckedJob], overlaps: Sequence[str]) -> JobGrade:
+    """One verdict for all: the worst."""
+    grades = {check.verdict.grade for check in checks} | ({NOT_ALIGNED} if overlaps else set())
+    return next((grade for grade in WORST_FIRST if grade in grades), ALIGNED)
 
 
 def job_data(check: CheckedJob) -> dict[str, Any]:
@@ -40,6 +46,7 @@ def job_data(check: CheckedJob) -> dict[str, Any]:
         }
     return found | {
         "aligned": verdict.aligned,
+        "verdict": verdict.grade,
         "sentence": clean(verdict.sentence),
         "processes": verdict.processes,
         "threads": verdict.threads,
@@ -91,7 +98,7 @@ def hold_row(check: CheckedJob) -> tuple[str, ...]:
     return (
         check.hold.id,
         clean(check.hold.name) or "-",
-        WORDS[verdict.aligned],
+        verdict.grade,
         str(verdict.processes),
         str(verdict.threads),
         format_ids(verdict.cpus) or "-",
@@ -108,7 +115,7 @@ def container_row(check: CheckedJob) -> tuple[str, ...]:
     granted = format_ids(wanted.cpus) or "-"
     return (
         clean(check.label),
-        WORDS[verdict.aligned],
+        verdict.grade,
         str(verdict.processes),
         format_ids(verdict.cpus) or "-",
         granted if wanted.alone or not wanted.cpus else f"{granted} (shared)",

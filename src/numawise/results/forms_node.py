@@ -4,6 +4,7 @@ from typing import Any, NotRequired, TypedDict
 
 from numawise.results.finding import Finding
 from numawise.results.placement import MemoryPolicy
+from numawise.results.verification import JobGrade
 
 # --- verify, doctor, bundle -----------------------------------------------------------------
 
@@ -96,6 +97,8 @@ class JobForm(TypedDict):
     pid: NotRequired[int]
     granted: NotRequired[GrantedForm]
     aligned: bool | None
+    """False, too, of what has spilled; null: not known."""
+    verdict: JobGrade
     sentence: str
     processes: int
     threads: int
@@ -113,6 +116,8 @@ class VerificationForm(TypedDict):
     """Whether jobs are where they should be (``verify``)."""
 
     aligned: bool | None
+    verdict: JobGrade
+    """The worst of all jobs."""
     jobs: list[JobForm]
     overlaps: list[str]
     remarks: list[str]

@@ -1,10 +1,25 @@
 """How jobs are placed: what they were granted, where their threads, pages and GPUs are, and the verdict."""
 
+from typing import Literal
+
 from numawise.results.finding import Finding
 from numawise.results.placement import BOUND, Hold, MemoryPolicy
 from numawise.values import dataclass
 
 PAGE_KINDS = ("anonymous", "huge", "shared", "driver", "file")
+JobGrade = Literal["aligned", "spilled", "not aligned", "not known"]
+ALIGNED: JobGrade = "aligned"
+SPILLED: JobGrade = "spilled"
+"""All is where it should be but memory, which its policy lets come from other NUMA nodes than the granted."""
+NOT_ALIGNED: JobGrade = "not aligned"
+NOT_KNOWN: JobGrade = "not known"
+"""Something that decides could not be read."""
+WORST_FIRST = (NOT_ALIGNED, SPILLED, NOT_KNOWN, ALIGNED)
+
+
+def is_aligned(grade: JobGrade) -> bool | None:
+    """Whether all is where it should be; None: that is not known."""
+    return None if grade == NOT_KNOWN else grade == ALIGNED
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +90,7 @@ class GpuSeen:
 class Verdict:
     """How a job is placed."""
 
-    aligned: bool | None
-    """None: something that decides could not be read."""
+    grade: JobGrade
     sentence: str
     findings: tuple[Finding, ...] = ()
     processes: int = 0
@@ -92,6 +106,11 @@ class Verdict:
     amounts: Amounts = Amounts()
     gpus: tuple[GpuSeen, ...] = ()
     swapped: int = 0
+
+    @property
+    def aligned(self) -> bool | None:
+        """Whether all is where it should be; None: that is not known."""
+        return is_aligned(self.grade)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from numawise.host.kubelet import read_whole
 from numawise.node.state.folder import Against, StateFile, StateFolder
 from numawise.node.state.lint import state_findings
 from numawise.results.finding import Finding, Severity
+from numawise.results.verification import NOT_KNOWN
 from numawise.rules.eviction import Duration
 from numawise.service.duty import COUNTER, GAUGE, MetricFamily, MetricName, MetricRow
 from numawise.service.log import INFO, WARNING, ServiceLog
@@ -226,7 +227,7 @@ class Watcher:
         seen = self._seen(checks, sight)
         kinds = {*DRIFTS, *(key.code for key in self.book.remembered() if not key.id)}
         if pages:
-            self._unknown = {check.id for check in checks if check.aligned is None}
+            self._unknown = {check.id for check in checks if check.grade == NOT_KNOWN}
         else:
             kinds.discard(MEMORY_REMOTE)
         risen, gone = self.book.look(now, seen, kinds, by_id)

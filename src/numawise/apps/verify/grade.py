@@ -1,23 +1,24 @@
-"""The grade of a job: aligned, or where it leaks and why.
+"""The grade of a job: aligned, spilled, or where it leaks and why.
 
 Rules kept here:
 
 1. With a grant: every thread may run on granted CPUs only, at least 98 % of the job's own pages lie on
    granted NUMA nodes (``pages`` says which are its own), and its GPUs are granted and near to its CPUs.
    With or without a grant: no thread may run on CPUs that another hold has alone, and no GPU is another's.
-   Where the granted memory policy lets pages spill, those elsewhere are a note, unless the program itself has
-   chosen their place.
+   Where the granted memory policy lets pages spill, fewer of them there make it ``spilled``, whoever moved
+   them, unless the program itself has chosen their place: then it is not aligned.
 2. Without one a job is compared with itself, process by process: local are the NUMA nodes of the CPUs its
    threads are bound to.  A thread that may run on every CPU is not bound.  A process without any bound thread
    belongs where its GPUs are; without GPUs it belongs nowhere, and that is a leak, too.
 3. Memory on a GPU's own NUMA node (Grace, POWER) is local to the job that uses the GPU.
 4. On a machine with one NUMA node all memory is local, whether or not its places may be read.
-5. What could not be read is reported.  It decides (``aligned`` is None) when it could have shown a leak.
-6. Only leaks fail a job.  Notes are for people: file pages elsewhere, CPUs of the grant that no thread may
-   use, busy strangers, NUMA balancing, swap.
+5. What could not be read is reported.  It decides (``not known``) when it could have shown a leak, or that
+   what was read is none: pages that are hidden may all be local.
+6. Only leaks and spilled memory fail a job.  Notes are for people: file pages elsewhere, CPUs of the grant
+   that no thread may use, busy strangers, NUMA balancing, swap.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.apps.verify.leaks import (
     gpus_seen,
@@ -34,11 +35,14 @@ from numawise.explain.placement import (
     ENOUGH,
     FILE_PAGES_REMOTE,
     MEMORY_REMOTE,
+    MEMORY_SPILLED,
     cpu_list,
     files_matter,
+    grade_of,
     job_finding,
     remote_files,
     remote_memory,
+    spilled_memory,
     union_of,
 )
 from numawise.host.numamaps import ANONYMOUS, FILE, HUGE, OWN, SHARED
@@ -48,13 +52,18 @@ from numawise.machine.locality import cpus_by_numa, memory_near, numa_of, open_c
 from numawise.render.words import bytes_text, clean, counted, percent
 from numawise.results.finding import RANK, Finding, Severity
 from numawise.results.placement import BOUND, VARIABLES
-from numawise.results.verification import Amounts, GpuSeen, JobGrant, Remote, Verdict
+from numawise.results.verification import ALIGNED, NOT_KNOWN, Amounts, GpuSeen, JobGrant, Remote, Verdict
 from numawise.sets import bits_of, format_ids
 from numawise.values import replace
 
 WORDS = {ANONYMOUS: "anonymous memory", HUGE: "huge pages", SHARED: "shared memory"}
 MOST = 4
 NEARLY_FULL = 0.02
+RUN_IT = "start it with numawise run, which binds memory before the program begins"
+BOOK_IT = (
+    "--memory books the amount when the job starts, where there is room for it; --memory-policy bind allows "
+    "no other NUMA node"
+)
 BY_ITSELF = "by the program itself"
 """In the reason why pages lie where they do: the program has asked for it."""
 
@@ -87,14 +96,14 @@ def grade(hardware: Hardware, seen: Seen, wanted: JobGrant | None = None) -> Ver
             else judge_bound(hardware, processes, homes)
         ),
         *judge_foreign(processes, seen),
-        *_judge_pages(hardware, seen, processes, amounts, wanted, unknown=only is None),
+        *_judge_pages(hardware, seen, mems, amounts, wanted, unknown=only is None),
         *judge_gpus(gpus, graded, homes, wanted, seen),
         *_judge_fence(seen),
         *_judge_surroundings(hardware, seen, processes, wanted),
     ]
     findings.sort(key=lambda finding: RANK[finding.severity])
     verdict = Verdict(
-        aligned=_aligned(findings),
+        grade=grade_of(findings),
         sentence="",
         findings=tuple(findings),
         processes=len(processes),
@@ -135,52 +144,34 @@ def _own_memory(hardware: Hardware, gpus: Sequence[GpuSeen]) -> int:
     return bits_of(gpu.own_numa for gpu in hardware.gpus if gpu.own_numa is not None and gpu.address in used)
 
 
-def _aligned(findings: Sequence[Finding]) -> bool | None:
-    if any(finding.severity is Severity.ERROR for finding in findings):
-        return False
-    return None if any(finding.severity is Severity.WARNING for finding in findings) else True
-
-
 def _judge_pages(
     hardware: Hardware,
     seen: Seen,
-    processes: Sequence[Placed],
+    mems: Mapping[int, int],
     amounts: Amounts,
     wanted: JobGrant | None,
     *,
     unknown: bool,
 ) -> Iterator[Finding]:
-    far = [one for one in amounts.remote if one.kind in OWN]
-    spilled = far if may_spill(wanted) and not any(BY_ITSELF in one.reason for one in far) else []
-    if spilled and amounts.share < ENOUGH:
-        places = format_ids(bits_of(one.numa for one in spilled))
-        size = sum(one.size for one in spilled)
+    hidden = [process for process in seen.processes if process.pages is None] if unknown else []
+    unread = sum(size for process in hidden for kind, size in process.sizes if kind in OWN)
+    if amounts.share < ENOUGH and amounts.local + unread < ENOUGH * (amounts.own + unread):
+        far = [one for one in amounts.remote if one.kind in OWN]
+        near, places = union_of(mems.values()), bits_of(one.numa for one in far)
+        full = tuple(_short_of_memory(hardware, seen, amounts))
+        chosen = any(BY_ITSELF in one.reason for one in far)
+        spilled = may_spill(wanted) and not chosen
+        advice = BOOK_IT if spilled else RUN_IT
+        if len(mems) == 1 and not chosen:
+            move = f"migratepages {min(mems)} {format_ids(places)} {format_ids(near)}"
+            advice += f"; to move what is there: {move}"
         yield job_finding(
-            "memory-spilled",
-            Severity.INFO,
-            f"{bytes_text(size)} of {bytes_text(amounts.own)} lies on NUMA {places}, as its policy allows",
-            (*(_remote_text(one) for one in spilled[:MOST]), *_short_of_memory(hardware, seen, amounts)),
-            "--memory books the amount when the job starts, where there is room for it; --memory-policy bind "
-            "allows no other NUMA node",
+            MEMORY_SPILLED if spilled else MEMORY_REMOTE,
+            Severity.ERROR,
+            spilled_memory(amounts, near, places) if spilled else remote_memory(amounts, places),
+            (*(_remote_text(one) for one in far[:MOST]), *full),
+            advice,
         )
-    elif amounts.share < ENOUGH:
-        remote = bits_of(one.numa for one in far)
-        places = format_ids(remote)
-        why = [_remote_text(one) for one in far[:MOST]]
-        full = _short_of_memory(hardware, seen, amounts)
-        advice = "start it with numawise run, which binds memory before the program begins"
-        pids = {process.pid for process in processes}
-        if len(pids) == 1 and far and all(BY_ITSELF not in one.reason for one in far):
-            near = bits_of(numa for numa, _ in amounts.table) & ~remote
-            advice += (
-                f"; to move what is there: migratepages {min(pids)} {places} {format_ids(near)}"
-                if near
-                else ""
-            )
-        yield job_finding(
-            MEMORY_REMOTE, Severity.ERROR, remote_memory(amounts, remote), (*why, *full), advice
-        )
-    hidden = [process for process in processes if process.pages is None] if unknown else []
     if hidden:
         size = sum(size for process in hidden for _, size in process.sizes)
         who = ", ".join(f"{clean(process.name)} ({process.pid})" for process in hidden[:MOST])
@@ -205,18 +196,18 @@ def _judge_pages(
             "read large files from inside the job first, or drop them from the page cache "
             "(sysctl vm.drop_caches=1) before it starts",
         )
-    garbled = sum(process.pages.garbled for process in processes if process.pages)
+    garbled = sum(process.pages.garbled for process in seen.processes if process.pages)
     if garbled:
         yield job_finding(
             "memory-garbled",
-            Severity.INFO,
+            Severity.WARNING if unknown else Severity.INFO,
             f"{counted(garbled, 'line')} of numa_maps could not be understood",
         )
 
 
 def may_spill(wanted: JobGrant | None) -> bool:
     """Whether the grant lets pages come from other NUMA nodes when its own are full."""
-    return wanted is not None and wanted.memory_policy != BOUND
+    return wanted is not None and bool(wanted.mems) and wanted.memory_policy != BOUND
 
 
 def _remote_text(one: Remote) -> str:
@@ -325,21 +316,20 @@ def _memory_nodes(hardware: Hardware) -> int:
 def _sentence(hardware: Hardware, verdict: Verdict, graded: Sequence[GpuSeen], *, same: bool) -> str:
     leaks = [finding.message for finding in verdict.findings if finding.severity is Severity.ERROR]
     if leaks:
-        return f"not aligned: {'; '.join(leaks)}"
+        return f"{verdict.grade}: {'; '.join(leaks)}"
     parts = [_threads_text(hardware, verdict)]
     amounts = verdict.amounts
     unread = [finding.message for finding in verdict.findings if finding.severity is Severity.WARNING]
     if amounts.own:
         share = f"{percent(amounts.share)} of {bytes_text(amounts.own)}"
         where = f"NUMA {format_ids(verdict.mems)}" if same else "its own NUMA nodes"
-        spilled = any(finding.code == "memory-spilled" for finding in verdict.findings)
-        parts.append(f"{share} on {where}" + (", the rest spilled" if spilled else ""))
+        parts.append(f"{share} on {where}")
     for gpu in graded:
         if gpu.near:
             parts.append(f"{gpu.name} on NUMA {format_ids(gpu.near)}")
-    if verdict.aligned is None:
-        return f"not known: {'; '.join(unread)}; otherwise {', '.join(parts)}"
-    return f"aligned: {', '.join(parts)}"
+    if verdict.grade == NOT_KNOWN:
+        return f"{NOT_KNOWN}: {'; '.join(unread)}; otherwise {', '.join(parts)}"
+    return f"{ALIGNED}: {', '.join(parts)}"
 
 
 def _threads_text(hardware: Hardware, verdict: Verdict) -> str:

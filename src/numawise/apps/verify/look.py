@@ -50,7 +50,7 @@ from numawise.machine.locality import cpus_of, short_address
 from numawise.results.allotment import kept_within
 from numawise.results.finding import Severity
 from numawise.results.placement import HOLD_VARIABLE, RULES, Hold, same_device
-from numawise.results.verification import CheckedJob, JobGrant, Verdict
+from numawise.results.verification import NOT_ALIGNED, NOT_KNOWN, CheckedJob, JobGrant, Verdict
 from numawise.sets import bits_of
 from numawise.values import dataclass, field, replace
 
@@ -371,10 +371,10 @@ def _gone(hold: Hold) -> Verdict:
         else f"it is not running any more: process {owner.pid} is gone",
         advice="run numawise reap to free it",
     )
-    return Verdict(aligned=False, sentence=f"not aligned: {finding.message}", findings=(finding,))
+    return Verdict(NOT_ALIGNED, f"{NOT_ALIGNED}: {finding.message}", (finding,))
 
 
 def _out_of_sight() -> Verdict:
     text = "its processes are in another pid namespace"
     finding = job_finding("out-of-sight", Severity.WARNING, text, advice="run it there, or on the host")
-    return Verdict(aligned=None, sentence=f"not known: {text}", findings=(finding,))
+    return Verdict(NOT_KNOWN, f"{NOT_KNOWN}: {text}", (finding,))

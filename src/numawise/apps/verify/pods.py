@@ -92,7 +92,7 @@ def _job(hardware: Hardware, checker: PodChecker, check: ContainerCheck) -> Chec
     amounts = weighed(check.pages, local or -1) if check.pages is not None else Amounts()
     cpus = check.cpuset.cpus or 0
     verdict = Verdict(
-        aligned=check.aligned,
+        grade=check.grade,
         sentence=_sentence(hardware, check, amounts),
         findings=check.findings,
         processes=len(checker.groups.members(check.group)),
@@ -106,10 +106,10 @@ def _job(hardware: Hardware, checker: PodChecker, check: ContainerCheck) -> Chec
 
 
 def _sentence(hardware: Hardware, check: ContainerCheck, amounts: Amounts) -> str:
-    for severity, words in ((Severity.ERROR, "not aligned"), (Severity.WARNING, "not known")):
+    for severity in (Severity.ERROR, Severity.WARNING):
         messages = [finding.message for finding in check.findings if finding.severity is severity]
         if messages:
-            return f"{words}: {'; '.join(messages)}"
+            return f"{check.grade}: {'; '.join(messages)}"
     cpus = check.cpuset.cpus or 0
     parts = [f"{cpu_list(cpus)} (NUMA {format_ids(numa_of(hardware, cpus))})"] if cpus else []
     if not check.grant.alone:

@@ -15,7 +15,15 @@ from numawise.machine.hardware import Thread as Cpu
 from numawise.render.verify import job_data, numa_table
 from numawise.render.words import percent
 from numawise.results.finding import Severity
-from numawise.results.verification import CheckedJob, JobGrant, Verdict
+from numawise.results.verification import (
+    ALIGNED,
+    NOT_ALIGNED,
+    NOT_KNOWN,
+    SPILLED,
+    CheckedJob,
+    JobGrant,
+    Verdict,
+)
 from numawise.sets import bits_of, format_ids, ids_of, parse_ids
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -113,16 +121,90 @@ def test_a_hold(found: Placed, wanted: JobGrant, expected: str) -> None:
 
 
 @pytest.mark.parametrize(("memory", "policy", "expected"), [
-    pytest.param("anonymous 0=60 1=40 prefer:0",  "preferred",  "(memory-spilled)", id="spilled"),
+    pytest.param("anonymous 0=60 1=40 prefer:0",  "preferred",  "memory-spilled",   id="spilled"),
+    pytest.param("anonymous 1=100 prefer:0",      "preferred",  "memory-spilled",   id="all of it"),
+    pytest.param("anonymous 1=100",               "preferred",  "memory-spilled",   id="all of it, and no policy any more"),
+    pytest.param("anonymous 0=97 1=3 prefer:0",   "preferred",  "memory-spilled",   id="97 % local"),
+    pytest.param("anonymous 0=98 1=2 prefer:0",   "preferred",  "",                 id="98 % local"),
+    pytest.param("shared 1=90 /dev/shm/x;anonymous 0=10 prefer:0", "preferred", "memory-spilled", id="shared memory"),
+    pytest.param("anonymous 0=10 prefer:0;file 1=9 /lib;driver 1=90 /dev/nvidiactl", "preferred", "", id="libraries and drivers"),
+    pytest.param("",                              "preferred",  "",                 id="no memory yet"),
     pytest.param("anonymous 0=99 1=1 prefer:0",   "preferred",  "",                 id="hardly any"),
     pytest.param("anonymous 0=60 1=40 prefer:0",  "bind",       "memory-remote",    id="not with memory that is bound"),
     pytest.param("anonymous 0=60 1=40 bind:1",    "preferred",  "memory-remote",    id="put there by the program"),
-    pytest.param("anonymous 0=60 1=40",           "interleave", "(memory-spilled)", id="beyond the nodes it is interleaved over"),
+    pytest.param("anonymous 0=60 1=40",           "interleave", "memory-spilled",   id="beyond the nodes it is interleaved over"),
 ])  # fmt: skip
 def test_memory_that_may_spill(memory: str, policy: str, expected: str) -> None:
     verdict = grade(machine(), Seen((process(memory=memory, mems="0"),)), hold(memory_policy=policy))
     assert codes(verdict) == expected
-    assert ("60 % of 100 MiB on NUMA 0, the rest spilled" in verdict.sentence) == ("spilled" in expected)
+    assert verdict.grade == {"memory-spilled": SPILLED, "memory-remote": NOT_ALIGNED, "": ALIGNED}[expected]
+    assert verdict.aligned is (expected == "")
+
+
+def test_where_memory_has_spilled_to() -> None:
+    verdict = grade(
+        machine(),
+        Seen((process(memory="anonymous 0=60 1=40 prefer:0", mems="0-1"),)),
+        hold(memory_policy="preferred"),
+    )
+    assert verdict.sentence == (
+        "spilled: 60 % of 100 MiB lies on NUMA 0, the rest on NUMA 1, as its policy allows"
+    )
+    assert verdict.findings[0].fix.endswith("to move what is there: migratepages 40 1 0")
+    data = job_data(CheckedJob("", verdict, wanted=hold(memory_policy="preferred")))
+    assert (data["verdict"], data["aligned"], data["memory"]["share"]) == ("spilled", False, 0.6)
+
+
+@pytest.mark.parametrize(("nodes", "granted", "memory", "expected"), [
+    pytest.param("0-7",      "0",   "anonymous 0=100",       ALIGNED,     id="one NUMA node"),
+    pytest.param("0-7 8-15", "0-1", "anonymous 0=9 1=91",    ALIGNED,     id="interleaved over what was granted"),
+    pytest.param("0-7 8-15", "",    "anonymous 1=100",       NOT_ALIGNED, id="no memory granted: that of its CPUs counts"),
+    pytest.param("0-7 8-15", "",    "anonymous 0=100",       ALIGNED,     id="no memory granted, and it is near"),
+])  # fmt: skip
+def test_what_has_not_spilled(nodes: str, granted: str, memory: str, expected: str) -> None:
+    wanted = hold(mems=granted, memory_policy="interleave" if granted == "0-1" else "preferred")
+    assert grade(machine(nodes, gpus=""), Seen((process(memory=memory),)), wanted).grade == expected
+
+
+def test_spilled_memory_of_several_processes_counts_together() -> None:
+    large = process(memory="anonymous 0=990 prefer:0", mems="0")
+    for size, expected in ((9, ALIGNED), (90, SPILLED)):
+        small = process(memory=f"anonymous 1={size} prefer:0", mems="0", pid=41)
+        verdict = grade(machine(), Seen((large, small)), hold(memory_policy="preferred"))
+        assert verdict.grade == expected
+
+
+def test_the_worst_wins_over_spilled_memory() -> None:
+    astray = process("0-15", "anonymous 1=100 prefer:0", mems="0")
+    verdict = grade(machine(), Seen((astray,)), hold(memory_policy="preferred"))
+    assert verdict.grade == NOT_ALIGNED
+    assert verdict.sentence == (
+        "not aligned: 1 thread may run outside CPUs 0-7; 0 % of 100 MiB lies on NUMA 0, the rest on NUMA 1, "
+        "as its policy allows"
+    )
+
+
+@pytest.mark.parametrize("policy", ["bind", "preferred"])
+@pytest.mark.parametrize(("unread", "known"), [(100, True), (4900, False)])
+def test_pages_that_may_not_be_read_may_all_be_local(policy: str, unread: int, known: bool) -> None:  # noqa: FBT001
+    hidden = process(pid=41, mems="0")
+    hidden = replace(
+        hidden, pages=None, pages_problem="its pages cannot be read", sizes=(("anonymous", unread * MIB),)
+    )
+    far = process(memory="anonymous 1=100 prefer:0", mems="0")
+    verdict = grade(machine(), Seen((far, hidden)), hold(memory_policy=policy))
+    worst = {"bind": NOT_ALIGNED, "preferred": SPILLED}[policy]
+    assert verdict.grade == (worst if known else NOT_KNOWN)
+
+
+def test_lines_that_make_no_sense_leave_it_unknown() -> None:
+    found = process()
+    assert found.pages
+    garbled = replace(found, pages=replace(found.pages, garbled=2))
+    verdict = grade(machine(), Seen((garbled,)), hold())
+    assert (verdict.grade, codes(verdict)) == (NOT_KNOWN, "memory-garbled? (memory-unbound)")
+    only = grade(machine("0-7", gpus=""), Seen((garbled,)), hold())
+    assert (only.grade, codes(only)) == (ALIGNED, "(memory-garbled)")
 
 
 @pytest.mark.parametrize(("mems", "memory", "loose"), [

@@ -12,13 +12,21 @@ from numawise.host.discover import read_hardware
 from numawise.machine.hardware import Gpu
 from numawise.render.verify import together
 from numawise.results.placement import CONTAINER, Grant, Hold, Owner
-from numawise.results.verification import CheckedJob
+from numawise.results.verification import (
+    ALIGNED,
+    NOT_ALIGNED,
+    NOT_KNOWN,
+    SPILLED,
+    CheckedJob,
+    JobGrade,
+)
 from numawise.sets import format_ids, parse_ids
 from tests.unit.host.test_nvml_use import Nvml
 from tests.unit.host.test_placed import ID, process
 from tests.unit.host.trees import CPU, NODE, PCI, grow
 
 BOOT = "5c1f"
+RECORDED = Path(__file__).parent / "recorded"
 Tree = dict[str, str | bytes | None]
 
 
@@ -139,6 +147,20 @@ def test_a_hold_of_another_pid_namespace(
 ) -> None:
     place = replace(host(tmp_path, {}), namespace=ours)
     assert place.check_hold(hold(owner={"namespace": theirs})).verdict.aligned is aligned
+
+
+@pytest.mark.parametrize(("recording", "expected"), [
+    ("preferred", "100 % of 64.4 MiB on NUMA 0"),
+    ("moved",     "spilled: 0 % of 64.4 MiB lies on NUMA 0, the rest on NUMA 1, as its policy allows"),
+])  # fmt: skip
+def test_memory_that_was_moved_away(tmp_path: Path, recording: str, expected: str) -> None:
+    """Pages as Linux 6.1 listed them: of perl under ``numactl --preferred=0``, and after ``migratepages PID 0 1``."""
+    pages = (RECORDED / f"{recording}.numa_maps").read_text()
+    kept = hold()
+    kept = replace(kept, grant=replace(kept.grant, memory_policy="preferred"))
+    place = host(tmp_path, job(40) | {"proc/40/numa_maps": pages}, kept)
+    assert expected in place.check_hold(kept).verdict.sentence
+    assert expected in place.check_pid(40).verdict.sentence
 
 
 def test_a_process_of_a_hold_is_compared_with_the_hold(tmp_path: Path) -> None:
@@ -277,16 +299,17 @@ def test_what_was_granted_twice(tmp_path: Path) -> None:
     )
     found = host(tmp_path, job(40), one, two).check_hold(one)
     assert "cpus-granted-twice" in [finding.code for finding in found.verdict.findings]
-    assert together([], ["x"]) is False
+    assert together([], ["x"]) == NOT_ALIGNED
 
 
-@pytest.mark.parametrize(("verdicts", "expected"), [
-    ([],                   True),
-    ([True, True],         True),
-    ([True, None],         None),
-    ([None, False, True],  False),
+@pytest.mark.parametrize(("grades", "expected"), [
+    ([],                              ALIGNED),
+    ([ALIGNED, ALIGNED],              ALIGNED),
+    ([ALIGNED, NOT_KNOWN],            NOT_KNOWN),
+    ([NOT_KNOWN, SPILLED, ALIGNED],   SPILLED),
+    ([SPILLED, NOT_ALIGNED, ALIGNED], NOT_ALIGNED),
 ])  # fmt: skip
-def test_together(tmp_path: Path, verdicts: list[bool | None], expected: bool | None) -> None:  # noqa: FBT001
+def test_the_worst_grade_is_that_of_all(tmp_path: Path, grades: list[JobGrade], expected: JobGrade) -> None:
     check = host(tmp_path, job(40)).check_pid(40)
-    checks = [replace(check, verdict=replace(check.verdict, aligned=one)) for one in verdicts]
-    assert together(checks, ()) is expected
+    checks = [replace(check, verdict=replace(check.verdict, grade=one)) for one in grades]
+    assert together(checks, ()) == expected
