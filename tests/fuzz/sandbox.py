@@ -19,6 +19,7 @@ import re
 import resource
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -192,7 +193,9 @@ class Sandbox:
     def _sleep(self, seconds: float) -> None:
         self._stop(f"time.sleep {seconds}")
 
-    def _refuse(self, name: str, *_: object) -> None:
+    def _refuse(self, name: str, *arguments: object) -> None:
+        if arguments[:1] == (0,) and threading.current_thread() is not threading.main_thread():
+            return  # a thread's own mask, which goes with it: numawise asks so for the cpuset in force
         self._stop(name)
 
     def _stop(self, what: str) -> None:
