@@ -204,11 +204,11 @@ def stray_thread(guest: Guest) -> str:
         assert found.hold == hold
         assert "threads-elsewhere" in codes(found)
         (finding,) = [one for one in found.verdict.findings if one.code == "threads-elsewhere"]
-        assert finding.text.startswith("1 of 2 threads may run outside CPUs")
-        assert f"({pid}/" in finding.why[0], finding
+        assert finding.message.startswith("1 of 2 threads may run outside CPUs")
+        assert f"({pid}/" in finding.why, finding
         bare = check(pid)
         assert "threads-elsewhere" in codes(bare)
-        return finding.text
+        return finding.message
 
 
 def hold_of(pid: int, cpus: int, mems: int = 1) -> Hold:
