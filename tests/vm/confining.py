@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from numawise.errors import HostError
-from numawise.host import cgroup as groups
 from numawise.host import confine, jobgroup, mempolicy, processes
 from numawise.host.plan import remove_folder
 from numawise.sets import bits_of, format_ids, ids_of
@@ -84,7 +83,7 @@ def cpu_limit(guest: Guest) -> str:
         plan = job.bind(group_mode(), "fraction", cpus=guest.all_cpus, cpu_limit=250)
         job.start(plan.itself, mebibytes=1, threads=0, children=0)
         job.tell("spin 300")
-        folder = groups.folders_of(plan.group)[-1]
+        folder = jobgroup.folders_of(plan.group)[-1]
         stat = dict(line.split() for line in Path(folder, "cpu.stat").read_text().splitlines())
         assert int(stat["nr_throttled"]) > 0, stat
         return f"held back {stat['nr_throttled']} times"
@@ -145,7 +144,7 @@ def failed_binding_is_undone(guest: Guest) -> str:
         late = (*plan.steps[:-1], type(plan.steps[-1])(job.pid, wrong, 0))
         said = refusal_of(lambda: confine.carry_out(type(plan)(mode, plan.group, late)))
         assert Path(f"/proc/{job.pid}/cgroup").read_text() == where
-        assert not any(Path(folder).exists() for folder in groups.folders_of(plan.group))
+        assert not any(Path(folder).exists() for folder in jobgroup.folders_of(plan.group))
         assert confine.prove(job.pid) == before
         return said
 
@@ -264,7 +263,8 @@ def container(guest: Guest) -> str:
         told = str(in_child(look, enter))
         remove_folder(str(folder / "init"))
         remove_folder(str(folder / "numawise"))
-        (folder / "cgroup.subtree_control").write_text("-cpuset")
+        given = folder / "cgroup.subtree_control"
+        given.write_text(" ".join(f"-{controller}" for controller in given.read_text().split()))
         said = str(in_child(sealed, enter))
         assert "/sys/fs/cgroup is mounted read-only" in said, said
         return told
