@@ -25,7 +25,7 @@ from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.inputs.config import ConfigInput, read_config
 from numawise.inputs.machine import MachineInput, Named, read_machine
-from numawise.inputs.pods import PodNamed, names_of
+from numawise.inputs.pods import PodNamed, PodsInput, names_of
 from numawise.inputs.recognise import recognised
 from numawise.inputs.spec import NodeSpec, read_node, read_release, start_node
 from numawise.node.node import restart as restart_node
@@ -133,8 +133,10 @@ class Node:
 
     def admit_all(self, pods: Pods) -> tuple[PodDecision, ...]:
         """Admit pods in order; a crash of the kubelet ends it."""
-        before = len(self._came)
-        self._came = list(unique_uids([*self._came, *self._pods(pods)]))
+        before, read = len(self._came), self._read(pods)
+        for uid in read.gone:
+            self._node.remove(uid)
+        self._came = list(unique_uids([*self._came, *read.pods]))
         requests = [self._node.requested(raw) for raw in self._came[before:]]
         return tuple(decision_of(outcome, alignment_text) for outcome in admit_pods(self._node, requests))
 
@@ -218,12 +220,12 @@ class Node:
         self._node.files.write(self._node.rules, self._node.state)
         return dict(self._node.files.texts)
 
-    def _pods(self, pods: Pods) -> tuple[RawPod, ...]:
+    def _read(self, pods: Pods) -> PodsInput:
         words = pods if isinstance(pods, Sequence) and not isinstance(pods, str) else [pods]
-        return self._input.pods(words).pods
+        return self._input.pods(words)
 
     def _only(self, pod: PodNamed) -> RawPod:
-        raws = self._pods([pod])
+        raws = self._read([pod]).pods
         if len(raws) != 1:
             advice = "use admit_all for several"
             raise InputError(f"holds {len(raws)} pods; expected one", file=str(pod), advice=advice)

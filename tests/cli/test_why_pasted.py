@@ -100,7 +100,7 @@ def test_with_a_machine_it_is_simulated(tmp_path: Path) -> None:
     text = TOPOLOGY.replace("      nvidia.com/gpu:  1\n", "")
     ran = program("why", *MACHINE, "-", stdin=text, cwd=tmp_path)
     assert ran.status == 0, ran
-    assert "The kubelet refused it, but with nothing held there it is admitted. It said" in " ".join(
+    assert "The kubelet refused it, but with no other pod known it is admitted. It said" in " ".join(
         ran.out.split()
     )
     ran = program("simulate", *MACHINE, "-", stdin=text, cwd=tmp_path)

@@ -51,7 +51,7 @@ def simulate_one(asked: SimulateOptions) -> int:
     source = read_node(asked.named)
     _ = source.configuration  # that there is none is said first
     say_remarks(source.remarks_of_start)
-    happening = _script(asked, source)
+    source, happening = _script(asked, source)
     run = _run(asked, source, happening)
     steps = asked.steps is not None or bool(asked.resizes)
     if asked.output in ("json", "yaml"):
@@ -73,8 +73,9 @@ def compare_configs(asked: SimulateOptions, other: str) -> int:
     described = source.description.reconfigured() if source.description is not None else None
     second = replace(source, config_input=read_config(other), description=described)
     say_remarks(dict.fromkeys((*source.remarks_of_start, *second.remarks_of_start)))
-    happening = _script(asked, source)
+    source, happening = _script(asked, source)
     first = _run(asked, source, happening)
+    second = replace(second, ended=source.ended)
     runs = (first, _run(asked, second, () if first.interrupted else happening))
     compared = compare_runs(*runs, _apart(source.configuration.name, other))
     if asked.output != "text":
@@ -164,7 +165,8 @@ def simulate_nodes(asked: SimulateOptions, nodes: Sequence[str], choice: str) ->
 # --- what happens -----------------------------------------------------------------------------
 
 
-def _script(asked: SimulateOptions, source: NodeInput) -> tuple[Timed, ...]:
+def _script(asked: SimulateOptions, source: NodeInput) -> tuple[NodeInput, tuple[Timed, ...]]:
+    """What is to happen, and the node without those of the pods that have ended."""
     pods = source.pods(asked.pods) if asked.pods else PodsInput(())
     say_remarks(pods.remarks)
     steps = read_steps(asked.steps) if asked.steps is not None else ()
@@ -174,7 +176,8 @@ def _script(asked: SimulateOptions, source: NodeInput) -> tuple[Timed, ...]:
         if pod is None:
             raise InputError("holds pods that differ", file=path, advice="give one pod to make copies of")
         fills.append(Fill(pod))
-    return script(pods.pods, steps, fills, [resize_text(text) for text in asked.resizes])
+    happening = script(pods.pods, steps, fills, [resize_text(text) for text in asked.resizes])
+    return replace(source, ended=pods.gone), happening
 
 
 def _run(asked: SimulateOptions, source: NodeInput, happening: Sequence[Timed]) -> ScenarioRun:

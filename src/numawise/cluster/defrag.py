@@ -25,7 +25,7 @@ from numawise.cluster.asking import Asker, LetIn, Situation
 from numawise.cluster.choice import shape_of
 from numawise.cluster.live import LiveCluster, Object
 from numawise.cluster.restartable import Restartable, budget_of, priority_of, restartable
-from numawise.codec.bundle.pods import kubelet_uid
+from numawise.codec.objects import kubelet_uid
 from numawise.engine.state import held_by
 from numawise.errors import SearchEnded
 from numawise.request.constraints import SYSTEM_CRITICAL

@@ -29,10 +29,10 @@ from numawise.cluster.node_states import NodeStates
 from numawise.cluster.node_view import NodeView
 from numawise.cluster.source import TopologyReading, TopologySource
 from numawise.cluster.sums import lack_by_sums
-from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.cluster_pod import ClusterPod, PodReading
 from numawise.codec.document import mapping
 from numawise.codec.node import node_from
+from numawise.codec.objects import kubelet_uid
 from numawise.engine.state import NodeState
 from numawise.errors import InputError
 from numawise.node.node import SimulatedNode

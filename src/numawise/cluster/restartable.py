@@ -15,10 +15,10 @@ Rules kept here:
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from numawise.codec.bundle.pods import MIRROR
 from numawise.codec.cluster_pod import SAFE_TO_EVICT
 from numawise.codec.document import mapping
-from numawise.codec.objects import ENDED
+from numawise.codec.objects import MIRROR
+from numawise.codec.pod_phase import has_ended
 from numawise.codec.selector import Matches, object_selector
 from numawise.request.constraints import NO_CONSTRAINTS, SYSTEM_CRITICAL
 from numawise.request.defaults import RawPod
@@ -69,12 +69,12 @@ def restartable(
     budgets: Iterable[DisruptionBudget] = (),
 ) -> Restartable | str:
     """A pod that may be restarted for one of priority ``waiting``, or why it may not."""
-    metadata, spec, status = (mapping(pod.get(name)) for name in ("metadata", "spec", "status"))
+    metadata, spec = (mapping(pod.get(name)) for name in ("metadata", "spec"))
     annotations = mapping(metadata.get("annotations"))
     node = spec.get("nodeName")
     if not isinstance(node, str) or not node:
         return UNREADABLE
-    if metadata.get("deletionTimestamp") or status.get("phase") in ENDED:
+    if metadata.get("deletionTimestamp") or has_ended(pod):
         return ENDING
     owner = controller_words(metadata)
     if MIRROR in annotations or owner.startswith("Node "):

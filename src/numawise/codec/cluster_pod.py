@@ -15,12 +15,13 @@ Rules kept here:
 from collections.abc import Mapping
 from typing import Any
 
-from numawise.codec.bundle.pods import HASH, MIRROR, kubelet_uid
+from numawise.codec.bundle.pods import HASH
 from numawise.codec.bundle.pods import SOURCE as SOURCE_ANNOTATION
 from numawise.codec.constraints import OS_LABEL
 from numawise.codec.document import mapping
-from numawise.codec.objects import ENDED, RUNNING
+from numawise.codec.objects import MIRROR, RUNNING, kubelet_uid
 from numawise.codec.pod import pod_from
+from numawise.codec.pod_phase import CONTAINER_STATUSES, containers_run, has_ended
 from numawise.codec.stamps import stamp_seconds
 from numawise.errors import InputError
 from numawise.request.defaults import RawPod
@@ -125,7 +126,7 @@ class PodReading:
         if spec.get("schedulingGates"):
             small["spec"] = {**small["spec"], "schedulingGates": spec["schedulingGates"]}
         small["status"] = {key: status[key] for key in STATUS if key in status}
-        for key in ("containerStatuses", "initContainerStatuses"):
+        for key in CONTAINER_STATUSES:
             rows = status.get(key)
             if isinstance(rows, list):
                 small["status"][key] = [_only(row, CONTAINER_STATUS) for row in rows]
@@ -150,8 +151,8 @@ class PodReading:
             else None,
             problem=problem,
             node=node,
-            ended=status.get("phase") in ENDED and not _containers_run(status),
-            runs=status.get("phase") == RUNNING or _containers_run(status),
+            ended=has_ended(value),
+            runs=status.get("phase") == RUNNING or containers_run(status),
             leaving=bool(metadata.get("deletionTimestamp")),
             gated=bool(spec.get("schedulingGates")),
             ends=spec.get("restartPolicy") in ("Never", "OnFailure") or owner.startswith("Job "),
@@ -248,13 +249,6 @@ def _container(row: object) -> Any:  # noqa: ANN401
     elif ports is not None:
         small["ports"] = ports
     return small
-
-
-def _containers_run(status: Value) -> bool:
-    rows = status.get("containerStatuses")
-    return any(
-        "running" in mapping(mapping(row).get("state")) for row in (rows if isinstance(rows, list) else ())
-    )
 
 
 def _owner(metadata: Value) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from numawise.codec.document import Document, Part, number_text, shown
+from numawise.codec.objects import MIRROR
 from numawise.request.constraints import (
     ANY_ADDRESS,
     NO_CONSTRAINTS,
@@ -25,7 +26,7 @@ from numawise.request.constraints import (
 from numawise.request.model import Role
 from numawise.strconv import quote
 
-SOURCE, MIRROR, OS_LABEL = "kubernetes.io/config.source", "kubernetes.io/config.mirror", "kubernetes.io/os"
+SOURCE, OS_LABEL = "kubernetes.io/config.source", "kubernetes.io/os"
 FROM_API = "api"
 SPEC_KEYS = (
     "nodeName",

@@ -11,6 +11,7 @@ from numawise.codec.document import mapping
 FAILED, SUCCEEDED, RUNNING, PENDING = "Failed", "Succeeded", "Running", "Pending"
 ENDED = (FAILED, SUCCEEDED)
 """Phases of a pod that has no container running, and never will."""
+MIRROR = "kubernetes.io/config.mirror"
 
 
 def object_name(value: object) -> str:
@@ -21,6 +22,12 @@ def object_name(value: object) -> str:
 def object_uid(value: object) -> str:
     """The uid of an object."""
     return _named(value, "uid")
+
+
+def kubelet_uid(pod: Mapping[str, Any]) -> str:
+    """The uid by which its kubelet knows a pod: of a mirror that of the static pod itself."""
+    metadata = mapping(pod.get("metadata"))
+    return str(mapping(metadata.get("annotations")).get(MIRROR) or metadata.get("uid") or "")
 
 
 def unmanaged(value: Mapping[str, Any]) -> dict[str, Any]:

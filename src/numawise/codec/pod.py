@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from numawise.codec.claims import pod_claims, with_claim_status, with_plain_status
 from numawise.codec.constraints import constraints_from, read_constraints
 from numawise.codec.document import Document, Part, number_text, shown
+from numawise.codec.objects import MIRROR
 from numawise.errors import InputError, meant, suggestion
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
@@ -208,6 +209,8 @@ def pod_object(part: Part) -> RawPod:
     owner = part.at("metadata", "ownerReferences", 0)
     parts = [owner.at(key).value for key in ("kind", "name")]
     told = " ".join(one for one in parts if isinstance(one, str))
+    mirrored = part.at("metadata", "annotations", MIRROR).value
+    uid = mirrored if isinstance(mirrored, str) and mirrored else uid
     pod = RawPod(uid, name, (), namespace=namespace, qos=qos.text() if qos.value else "", owner=told)
     filled = _filled(pod, part.at("spec"), part.at("metadata"))
     filled = replace(filled, allocated=_allocated(part.at("status").mapping(), filled.containers))

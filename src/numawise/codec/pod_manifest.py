@@ -10,8 +10,9 @@ Rules kept here:
 
 from typing import Any
 
-from numawise.codec.constraints import MIRROR, OS_LABEL, SOURCE, WANTED
+from numawise.codec.constraints import OS_LABEL, SOURCE, WANTED
 from numawise.codec.decision import amounts_data
+from numawise.codec.objects import MIRROR
 from numawise.request.constraints import ANY_ADDRESS, NodeRequirement, PodConstraints
 from numawise.request.defaults import RawContainer, RawPod
 from numawise.request.model import Role

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.claims import DeviceKey, SliceDevice
 from numawise.codec.document import mapping
+from numawise.codec.objects import kubelet_uid
 from numawise.codec.podresources import ListedContainer, PodResources
 from numawise.explain.drift import judge_claims, judge_cpuset, judge_devices, judge_pages, judge_records
 from numawise.explain.grants import KubeletRecords, RecordedGrant, granted

@@ -9,12 +9,10 @@ Rules kept here:
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from numawise.codec.bundle import manifest as parts
 from numawise.codec.bundle.archive import MANIFEST, read_members
 from numawise.codec.bundle.manifest import Manifest, read_manifest
-from numawise.codec.bundle.pods import is_refusal
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.document import Document, Part, read_documents
@@ -24,8 +22,8 @@ from numawise.codec.kubelet.flags import read_flags
 from numawise.codec.kubelet.forms import Found
 from numawise.codec.machine import decode_machine
 from numawise.codec.node import node_object
-from numawise.codec.objects import ENDED, FAILED
 from numawise.codec.pod import unique_uids
+from numawise.codec.pod_phase import has_ended, refusal_of
 from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.codec.workload import decode_pods, pods_in
 from numawise.engine.state import DeviceFile
@@ -201,29 +199,26 @@ class Bundle:
 
     def refused(self) -> tuple[RawPod, ...]:
         """The pods that the kubelet did not let in, and that are still listed."""
-        return tuple(pod for part in self._items() if _is_refused(part) for pod in pods_in(part, "Pod"))
+        refusals = self.refusals()
+        return tuple(pod for pod in self.pods() if pod.uid in refusals)
 
     def refusals(self) -> dict[str, tuple[str, str]]:
         """Uid → reason and message with which the kubelet refused a pod."""
-        found = {}
-        for part in self._items():
-            if _is_refused(part):
-                said = (str(part.at("status", name).value or "") for name in ("reason", "message"))
-                reason, message = said
-                found.update({pod.uid: (reason, message) for pod in pods_in(part, "Pod")})
-        return found
+        return {
+            pod.uid: refusal
+            for part in self._items()
+            if (refusal := refusal_of(part.value)) is not None
+            for pod in pods_in(part, "Pod")
+        }
 
     def running(self) -> tuple[RawPod, ...]:
         """The pods that have not ended."""
-        kept = [part for part in self._items() if part.at("status", "phase").value not in ENDED]
+        kept = [part for part in self._items() if not has_ended(part.value)]
         return unique_uids(pod for part in kept for pod in pods_in(part, "Pod"))
 
     def live(self) -> Live:
-        """The pods that the kubelet let in, by uid."""
-        refused = {pod.uid for pod in self.refused()}
-        return {
-            pod.uid: LivePod(pod, (pod.uid,), running=True) for pod in self.pods() if pod.uid not in refused
-        }
+        """The pods that have not ended, by uid."""
+        return {pod.uid: LivePod(pod, (pod.uid,), running=True) for pod in self.running()}
 
     def pods_named(self, word: str) -> tuple[RawPod, ...]:
         """Pods by name, namespace and name, or uid."""
@@ -278,12 +273,3 @@ def open_bundle(path: str) -> Bundle:
     members = read_members(path)
     manifest = read_manifest(members, path, sealed=not is_folder(path))
     return Bundle(path, manifest, members)
-
-
-def _is_refused(part: Part) -> bool:
-    status: Any = part.at("status").value
-    return (
-        isinstance(status, Mapping)
-        and status.get("phase") == FAILED
-        and is_refusal(str(status.get("reason") or ""))
-    )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from numawise.codec.bundle.manifest import API_SERVER
-from numawise.codec.bundle.pods import kubelet_uid, pods_of
+from numawise.codec.bundle.pods import pods_of
 from numawise.codec.checkpoint.look import look
 from numawise.codec.checkpoint.reading import (
     ALLOCATED_FILE,
@@ -24,6 +24,7 @@ from numawise.codec.checkpoint.reading import (
     allocated_pods,
 )
 from numawise.codec.document import Document, Part, mapping, read_documents, read_file
+from numawise.codec.objects import kubelet_uid
 from numawise.codec.podresources import PodResources
 from numawise.errors import ClusterError, InputError
 from numawise.host.kubelet import files_in, folder_seen, pod_folders, read_seen, read_whole

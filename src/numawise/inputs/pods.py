@@ -4,8 +4,10 @@ Rules kept here:
 
 1. Words are files, folders (all YAML and JSON below), ``-`` for standard input, or, beside a bundle, names of
    its pods.  Which kinds make pods, and how many, is for ``codec.workload`` to say.
-2. In a list that a cluster printed, pods that have ended are left out, and so are pods of other nodes where
-   the node's name is known; pods that no node has yet are candidates.  What was left out is said.
+2. Pods that have ended hold nothing, and are left out; one that is all that was named is asked about as if it
+   came again.  In a list that a cluster printed, pods of other nodes are left out where the node's name is
+   known; those that the node has come first, then those that no node has yet, then those that were refused,
+   where these are asked about.  What was left out is said.
 3. ``read_manifest`` reads for ``check``: what the API server would refuse becomes a finding, and the rest of
    the file is read on.  A placeholder of a template language is reported as such.
 """
@@ -22,8 +24,9 @@ from numawise.codec.claims import ClaimObjects, is_claim_object, resolved
 from numawise.codec.document import Document, Part
 from numawise.codec.infile import is_file, is_folder, is_there, read_raw, reading
 from numawise.codec.job_systems import only_known
-from numawise.codec.objects import ENDED, FAILED
+from numawise.codec.objects import kubelet_uid
 from numawise.codec.pod import pod_in, unique_uids
+from numawise.codec.pod_phase import has_ended, refusal_of
 from numawise.codec.workload import (
     MOST_PODS,
     NATIVE,
@@ -33,7 +36,6 @@ from numawise.codec.workload import (
     objects_in,
     pod_documents,
     pods_of,
-    pods_of_all,
     runtimes_of,
     searched,
     templates_of,
@@ -84,8 +86,10 @@ class PodsInput:
     pods: tuple[RawPod, ...]
     remarks: tuple[str, ...] = ()
     """What was left out or assumed."""
-    refusals: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    """Namespace and name of pods that a kubelet refused, as their status says → reason, message."""
+    refusals: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Uid of pods that a kubelet refused, as their status says → reason, message; they stand last."""
+    gone: frozenset[str] = frozenset()
+    """Uids of pods that hold nothing any more, also where state files still have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,47 +111,46 @@ def read_pods(
     named: Sequence[PodNamed], *, node: str = "", bundle: "Bundle | None" = None, refused: bool = False
 ) -> PodsInput:
     """The pods that are meant; ``refused``: also those that a kubelet refused."""
-    pods: list[RawPod] = []
+    arriving: list[tuple[int, RawPod, tuple[str, str] | None]] = []
     sorting = Sorting(node, refused=refused)
     claims = ClaimObjects()
-    refusals: dict[tuple[str, str], tuple[str, str]] = {}
     for word in named:
         if isinstance(word, RawPod):
-            pods.append(word)
+            arriving.append((HOLDS, word, None))
             continue
         own = bundle.pods_named(word) if bundle is not None and _is_name(word) else ()
         if own:
-            pods += own
+            arriving += [(HOLDS, pod, None) for pod in own]
             continue
         for documents in _documents(word):
             objects = [one for document in documents for one in objects_in(document.root)]
-            refusals |= _refusals(objects)
-            every = pods_of_all([one for one in objects if sorting.kept(one)], MOST_PODS - len(pods))
+            before, runtimes = len(arriving), runtimes_of(objects)
+            for one in objects:
+                place = sorting.place(one)
+                if place is None:
+                    continue
+                refusal = refusal_of(one.part.value) if place == REFUSED else None
+                pods = pods_of(one, runtimes, MOST_PODS - len(arriving))
+                arriving += [(place, pod, refusal) for pod in pods]
             about_claims = [one for one in objects if is_claim_object(one)]
             for one in about_claims:
                 claims.add(one)
-            if not every and not sorting.left and not about_claims:
+            if len(arriving) == before and not sorting.left and not about_claims:
                 podless = next(
                     (PODLESS_ADVICE[one.kind] for one in objects if one.kind in PODLESS_ADVICE), ""
                 )
                 raise InputError("has no pods", file=documents[0].file, advice=podless or GIVE_PODS)
-            pods += every
-    if named and not pods:
+    living = [row for row in arriving if row[0] != ENDED]
+    if living:
+        sorting.left["ended"] += len(arriving) - len(living)
+        arriving = sorted(living, key=lambda row: row[0])
+    if named and not arriving:
         what = f"no pod is left: {sorting.said}" if sorting.left else "has claims and no pods"
         raise InputError(what, file=str(named[0]), advice=GIVE_PODS)
-    return PodsInput(unique_uids(resolved(pods, claims)), sorting.remarks, refusals)
-
-
-def _refusals(objects: Iterable[Object]) -> dict[tuple[str, str], tuple[str, str]]:
-    """The pods that a kubelet refused, by namespace and name."""
-    refused: dict[tuple[str, str], tuple[str, str]] = {}
-    for one in objects:
-        status: Any = one.part.at("status").value if one.kind == "Pod" else None
-        if isinstance(status, Mapping) and status.get("phase") == FAILED and _is_refusal(status):
-            namespace = one.part.at("metadata", "namespace").value
-            said = str(status.get("reason")), str(status.get("message") or "")
-            refused[str(namespace or "default"), one.name] = said
-    return refused
+    every = unique_uids(resolved([pod for _, pod, _ in arriving], claims))
+    refusals = {pod.uid: row[2] for pod, row in zip(every, arriving, strict=True) if row[2] is not None}
+    here = {pod.uid for pod in every if pod.uid not in refusals}
+    return PodsInput(every, sorting.remarks, refusals, frozenset(sorting.gone - here))
 
 
 def _is_name(word: PodNamed) -> TypeGuard[str]:
@@ -191,10 +194,8 @@ def names_of(pod: RawPod | PodRequest) -> set[str]:
     return {pod.name, f"{pod.namespace}/{pod.name}", pod.uid}
 
 
-def _is_refusal(status: Mapping[str, Any]) -> bool:
-    from numawise.codec.bundle.pods import is_refusal  # noqa: PLC0415 - few pods have ended
-
-    return is_refusal(str(status.get("reason") or ""))
+HOLDS, WAITS, REFUSED, ENDED = range(4)
+"""What becomes of pods of a list, in the order they come."""
 
 
 class Sorting:
@@ -205,24 +206,35 @@ class Sorting:
         self.refused = refused
         self.left: Counter[str] = Counter()
         self.nodes: dict[str, None] = {}
+        self.gone: set[str] = set()
+        """Uids of pods that hold nothing any more."""
 
     def kept(self, one: Object) -> bool:
         """Whether an object counts."""
-        if not one.listed or one.kind != "Pod":
-            return True
-        status: Any = one.part.at("status").value
-        status = status if isinstance(status, Mapping) else {}
+        return self.place(one) is not None
+
+    def place(self, one: Object) -> int | None:
+        """When an object comes; ``ENDED``: a pod outside of lists that has ended; None: it does not count."""
+        if one.kind != "Pod":
+            return HOLDS
+        value: Any = one.part.value
         node = one.part.at("spec", "nodeName").value
-        if node and self.node and node != self.node:
+        if one.listed and node and self.node and node != self.node:
             self.left["other"] += 1
-            return False
-        if status.get("phase") in ENDED:
-            was_refused = self.refused and _is_refusal(status)
-            self.left["ended"] += not was_refused
-            return was_refused
-        if isinstance(node, str) and node:
-            self.nodes[node] = None
-        return True
+            return None
+        if not has_ended(value):
+            if not one.listed:
+                return HOLDS
+            if isinstance(node, str) and node:
+                self.nodes[node] = None
+            return WAITS if not node and one.part.at("status").value else HOLDS
+        self.gone.add(kubelet_uid(value))
+        if self.refused and refusal_of(value) is not None:
+            return REFUSED
+        if not one.listed:
+            return ENDED
+        self.left["ended"] += 1
+        return None
 
     @property
     def said(self) -> str:

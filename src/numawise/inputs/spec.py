@@ -126,6 +126,8 @@ class NodeInput:
     """Who runs there by it; None: state files or a bundle say that."""
     exact: bool = False
     """Nothing takes the place of a part of it: the node is the one that was published."""
+    ended: frozenset[str] = frozenset()
+    """Uids of pods that hold nothing any more, whatever the state files record."""
 
     @property
     def version(self) -> Version:
@@ -432,7 +434,7 @@ def start_node(node: NodeInput) -> SimulatedNode:
 
         kubelet = published_node(node.publication)
         kubelet.describe(node.description)
-        return kubelet
+        return _without_ended(kubelet, node)
     try:
         kubelet = started(
             node.machine,
@@ -447,6 +449,12 @@ def start_node(node: NodeInput) -> SimulatedNode:
     kubelet.describe(node.description)
     kubelet.run_already(node.running, node.holders.gone)
     node.hold_published(kubelet)
+    return _without_ended(kubelet, node)
+
+
+def _without_ended(kubelet: SimulatedNode, node: NodeInput) -> SimulatedNode:
+    for uid in node.ended:
+        kubelet.remove(uid)
     return kubelet
 
 

@@ -11,7 +11,7 @@ import pytest
 from numawise.codec.bundle.allowed import kubelet_sentence, version_text
 from numawise.codec.bundle.config import reduced_config, reduced_flags, without_identity
 from numawise.codec.bundle.manifest import ONCE, UUID, Names, key_of
-from numawise.codec.bundle.pods import kubelet_uid, pods_of, reduced
+from numawise.codec.bundle.pods import pods_of, reduced
 from numawise.codec.bundle.state import renamed_state
 from numawise.codec.checkpoint import (
     CPU_FILE,
@@ -24,6 +24,7 @@ from numawise.codec.checkpoint import (
 from numawise.codec.checkpoint.look import look
 from numawise.codec.document import Document
 from numawise.codec.kubelet.flags import read_flags
+from numawise.codec.objects import kubelet_uid
 from numawise.engine.state import (
     Block,
     CpuState,

@@ -13,7 +13,7 @@ from typing import Any
 
 from numawise.apps.agent.sight_values import ApiView
 from numawise.codec.kubeconfig import ClusterAccess
-from numawise.codec.objects import ENDED
+from numawise.codec.pod_phase import has_ended
 from numawise.errors import NumawiseError
 from numawise.kube.client import NODES, PODS, Cluster, Object
 from numawise.kube.following import FollowedObjects
@@ -107,7 +107,7 @@ def pod_matters(before: Object | None, after: Object | None) -> bool:
     """Whether a pod came, went, ended, or asks for something else (rule 2)."""
     if before is None or after is None:
         return True
-    return before.get("spec") != after.get("spec") or _has_ended(before) != _has_ended(after)
+    return before.get("spec") != after.get("spec") or has_ended(before) != has_ended(after)
 
 
 def node_matters(before: Object | None, after: Object | None) -> bool:
@@ -123,10 +123,6 @@ def _conditions(value: Object) -> list[tuple[object, object, object]]:
     found = _at(value, ("status", "conditions"))
     conditions = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
     return [(one.get("type"), one.get("status"), one.get("message")) for one in conditions]
-
-
-def _has_ended(value: Object) -> bool:
-    return _at(value, ("status", "phase")) in ENDED
 
 
 def _at(value: object, way: Sequence[str]) -> object:

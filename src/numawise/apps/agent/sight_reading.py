@@ -33,13 +33,13 @@ from numawise.apps.agent.sight_values import (
     OwnPlugins,
     SightProblem,
 )
-from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.checkpoint import CPU_FILE, PLACES
 from numawise.codec.checkpoint.look import Look, look
 from numawise.codec.checkpoint.reading import ALLOCATED_FILE, Resources, allocated_pods
 from numawise.codec.document import Document, mapping
 from numawise.codec.node import node_from
-from numawise.codec.objects import ENDED
+from numawise.codec.objects import kubelet_uid
+from numawise.codec.pod_phase import has_ended
 from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.codec.workload import decode_pods
 from numawise.engine.state import DeviceFile
@@ -326,7 +326,7 @@ class SightReader:
             return None
         kept: dict[str, tuple[object, RawPod | None]] = {}
         for value in view.pods:
-            if mapping(value.get("status")).get("phase") in ENDED:
+            if has_ended(value):
                 continue
             uid = kubelet_uid(value)
             known = self._pods.get(uid)

@@ -18,6 +18,7 @@ from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.hardware.nrt_config import fitted_fields
 from numawise.codec.kubelet.effective import Configuration
+from numawise.codec.pod_phase import has_ended
 from numawise.compare.upgrade import (
     FIELD_UNKNOWN,
     GATE_DEFAULT,
@@ -32,7 +33,7 @@ from numawise.errors import meant
 from numawise.inputs.pods import PodSource
 from numawise.inputs.spec import NodeSpec
 from numawise.node.state.assumed import assumed_machine
-from numawise.node.state.folder import Against, LivePod, StateFile, StateFolder, has_ended, live_pod
+from numawise.node.state.folder import Against, LivePod, StateFile, StateFolder, live_pod
 from numawise.node.state.lint import state_findings
 from numawise.node.state.memory_tables import recorded_reservation
 from numawise.render.progress import progress_bar

@@ -7,9 +7,9 @@ from numawise.apps.overview.sources import SourceCluster
 from numawise.cluster.asking import Situation
 from numawise.cluster.choice import shape_of
 from numawise.cluster.live import NodeView
-from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.cluster_pod import ClusterPod
 from numawise.codec.document import mapping
+from numawise.codec.objects import kubelet_uid
 from numawise.codec.output import to_yaml
 from numawise.codec.stamps import second_stamp
 from numawise.errors import ClusterError, InputError, meant, quoted

@@ -122,7 +122,7 @@ def pods_of(source: NodeInput) -> tuple[RawPod, ...]:
 
 
 def _listed(raw: RawPod, found: Explanation, queue: PodQueue, *, known: bool) -> JudgedPod:
-    origin = GIVEN if not known else REFUSED if raw in queue.refused else RUNNING
+    origin = GIVEN if not known else REFUSED if raw.uid in queue.refusals else RUNNING
     return JudgedPod(raw.namespace, raw.name, raw.uid, found.verdict, found.answer, origin)
 
 

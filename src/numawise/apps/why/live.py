@@ -14,11 +14,11 @@ Rules kept here:
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from numawise.codec.bundle.pods import MIRROR, is_refusal, kubelet_uid
 from numawise.codec.document import mapping
 from numawise.codec.kubeletlog.hints import reason_of
-from numawise.codec.objects import ENDED, FAILED
+from numawise.codec.objects import MIRROR, kubelet_uid
 from numawise.codec.pod import pod_from
+from numawise.codec.pod_phase import container_statuses, has_ended, is_refusal, refusal_of
 from numawise.codec.podresources import PodResources
 from numawise.errors import ClusterError, InputError
 from numawise.inputs.spec import read_release
@@ -143,8 +143,7 @@ def gone_since(events: Iterable[Object], node: str, moment: str, listed: Contain
 
 def is_refused(pod: Object | None) -> bool:
     """Whether the kubelet refused a pod."""
-    status = mapping(mapping(pod).get("status"))
-    return status.get("phase") == FAILED and is_refusal(str(status.get("reason") or ""))
+    return refusal_of(pod) is not None
 
 
 # --- times ----------------------------------------------------------------------------------
@@ -175,13 +174,11 @@ def end_time(pod: Object) -> str:
     """When the last container of a pod ended; '' when one runs, or when that is not known."""
     status = mapping(pod.get("status"))
     ends: list[str] = []
-    for name in ("initContainerStatuses", "containerStatuses"):
-        rows = status.get(name)
-        for one in rows if isinstance(rows, list) else ():
-            state = mapping(mapping(one).get("state"))
-            if "running" in state:
-                return ""
-            ends.append(time_text(mapping(state.get("terminated")).get("finishedAt")))
+    for row in container_statuses(status):
+        state = mapping(row.get("state"))
+        if "running" in state:
+            return ""
+        ends.append(time_text(mapping(state.get("terminated")).get("finishedAt")))
     return max(ends, default="")
 
 
@@ -190,23 +187,14 @@ def ran_at(pod: Object, moment: str, *, including: bool = True) -> bool:
 
     ``including``: a pod that started within the same second counts.
     """
-    status = mapping(pod.get("status"))
     if is_refused(pod) or not mapping(pod.get("spec")).get("nodeName"):
         return False
     started = start_time(pod)
     if moment and started and (started > moment or (started == moment and not including)):
         return False
-    if status.get("phase") not in ENDED or _still_runs(status):
+    if not has_ended(pod):
         return bool(started) or not moment or created(pod) <= moment
     return bool(moment) and end_time(pod) > moment
-
-
-def _still_runs(status: Mapping[str, Any]) -> bool:
-    """Whether a container of a pod that has ended is still reported to run."""
-    rows = status.get("containerStatuses")
-    return any(
-        "running" in mapping(mapping(one).get("state")) for one in (rows if isinstance(rows, list) else ())
-    )
 
 
 def in_order(pods: Iterable[Object]) -> list[Object]:

@@ -26,9 +26,9 @@ from numawise.apps.why.rebuilt import (
     without_state,
 )
 from numawise.codec.bundle.manifest import ONCE, Names, key_of
-from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.bundle.state import renamed_state
 from numawise.codec.document import mapping
+from numawise.codec.objects import kubelet_uid
 from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.engine.state import held_by
 from numawise.errors import InputError

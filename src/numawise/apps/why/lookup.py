@@ -28,10 +28,10 @@ from numawise.apps.why.live import (
     start_time,
 )
 from numawise.apps.why.target import KINDS, Target
-from numawise.codec.bundle.pods import is_refusal
 from numawise.codec.document import Document, mapping
 from numawise.codec.infile import is_there
 from numawise.codec.objects import object_name
+from numawise.codec.pod_phase import is_refusal
 from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.codec.workload import NATIVE
 from numawise.errors import ClusterError, InputError, meant, quoted

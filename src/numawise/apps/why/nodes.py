@@ -5,7 +5,8 @@ Rules kept here:
 1. Pods are admitted in the order given, and each is explained before it comes.
 2. With a bundle and without pods that somebody names, those are explained that the kubelet refused and the
    bundle still lists, each on what was held when the bundle was made.
-3. Pods that run are known by name, so that a suggestion can name them; a refused one holds nothing.
+3. Pods that run are known by name, so that a suggestion can name them; a refused one holds nothing, and is
+   explained on what the others hold.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,12 +24,13 @@ from numawise.explain.resize import ExplainedResize, arrive_as_allocated, explai
 from numawise.explain.start import StartCase, changed_start, explain_refusal
 from numawise.explain.walk import rounds_walk
 from numawise.inputs.nodefolder import folder_spec
-from numawise.inputs.pods import PodNamed
+from numawise.inputs.pods import PodNamed, PodsInput
 from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.render.progress import progress_bar
+from numawise.render.words import both
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
 from numawise.results.state import Unmatched
@@ -81,16 +83,19 @@ class PodQueue:
         source.hold_published(node)
         self.source, self.node, self.others = source, node, others
         bundle = source.bundle
-        self.refused = bundle.refused() if bundle is not None else ()
-        for raw in self.refused:
-            node.remove(raw.uid)
-        self.remarks: tuple[str, ...] = ()
-        self.said: Mapping[tuple[str, str], tuple[str, str]] = {}
+        self.refusals: dict[str, tuple[str, str]] = bundle.refusals() if bundle is not None else {}
+        """Uid of pods that a kubelet refused → reason and message, in its words."""
+        self.bundled = frozenset(self.refusals)
+        read = PodsInput(())
         if pods or bundle is None:
             read = source.pods(pods, refused=True)
-            self.pods, self.remarks, self.said = read.pods, read.remarks, read.refusals
+            self.pods, self.remarks = read.pods, read.remarks
         else:
-            self.pods = bundle.refused_or_error()
+            self.pods, self.remarks = bundle.refused_or_error(), ()
+        self.refusals |= read.refusals
+        for uid in (*self.refusals, *read.gone):
+            node.remove(uid)
+        self.came = 0
 
     def explained(self, raw: RawPod, *, suggest: bool = True, walk: bool = False) -> ExplainedPod:
         """What becomes of a pod that comes now."""
@@ -102,14 +107,17 @@ class PodQueue:
         return ExplainedPod(self._beside_what_was_said(raw, found.explanation), case, found.proven)
 
     def _beside_what_was_said(self, raw: RawPod, found: Explanation) -> Explanation:
-        source = self.source
-        if source.bundle is not None and raw in self.refused:
-            return as_said(found, *source.bundle.refusals()[raw.uid])
-        refusal = self.said.get((raw.namespace, raw.name))
+        refusal = self.refusals.get(raw.uid)
         if refusal is None:
             return found
-        held = f"what {source.state_place} records" if source.state_place else "nothing held there"
-        return as_said(found, *refusal, held)
+        return as_said(found, *refusal, AT_BUNDLE if raw.uid in self.bundled else self._held())
+
+    def _held(self) -> str:
+        """By what a pod is judged that these files say was refused."""
+        parts = [f"what {self.source.state_place} records"] if self.source.state_place else []
+        if self.came:
+            parts.append("the other pod given" if self.came == 1 else f"the {self.came} other pods given")
+        return both(parts) or "no other pod known"
 
     def arrive(self, raw: RawPod, explained: ExplainedPod) -> bool:
         """Let a pod come that was explained; False: the kubelet crashes on it."""
@@ -118,8 +126,9 @@ class PodQueue:
                 arrive_as_allocated(self.node, raw)
             return True
         known = self.source.bundle is not None and raw.uid in self.node.state.active
-        if raw in self.refused or known:
+        if raw.uid in self.refusals or known:
             return True
+        self.came += 1
         decision = self.node.admit(explained.case.pod)
         if isinstance(decision, Admitted):
             self.node.start(explained.case.pod, decision)

@@ -15,10 +15,10 @@ from typing import Any
 from numawise.apps.why.live import Live, LiveNode, host_of, is_refused
 from numawise.apps.why.live_explained import explain_live
 from numawise.apps.why.nodes import Explained
-from numawise.codec.bundle.pods import is_refusal
 from numawise.codec.document import mapping
 from numawise.codec.infile import read_raw
 from numawise.codec.objects import object_name
+from numawise.codec.pod_phase import is_refusal
 from numawise.codec.workload import objects_in, pod_documents
 from numawise.errors import InputError
 from numawise.inputs.pods import manifests

@@ -47,11 +47,10 @@ def queued_pod(
         wanted = choose_pod(source, pods).chosen or 0
     if wanted >= len(queue.pods):
         raise InputError("no pod is given, and none is known to run", advice="give a pod")
-    refused = {raw.uid for raw in queue.refused}
     steps: list[Mapping[str, Any]] = []
     for raw in queue.pods[: wanted + 1]:
         asked = raw is queue.pods[wanted]
-        if raw.uid in refused and not asked:
+        if raw.uid in queue.refusals and not asked:
             continue
         steps += _steps(raw, here=raw.uid in node.state.active, asked=asked)
     return QueuedPod(queue.pods[wanted].name, tuple(steps))

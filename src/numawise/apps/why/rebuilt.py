@@ -19,13 +19,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from numawise.apps.why.live import Live, in_order, ran_at, raw_pod
 from numawise.apps.why.nodes import started_node
-from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.document import Document
 from numawise.codec.hardware.nrt import NodeTopology, read_topology
 from numawise.codec.hardware.nrt_config import assumed_config, fitted_config
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.codec.kubelet.effective import by_kubelet
 from numawise.codec.node import node_from
+from numawise.codec.objects import kubelet_uid
 from numawise.codec.podresources import ListedPod, PodResources
 from numawise.codec.publication import publication_from
 from numawise.errors import ClusterError, HostError, InputError

@@ -19,10 +19,10 @@ from numawise.cluster.asking import Shape
 from numawise.cluster.choice import shape_of
 from numawise.cluster.live import LiveCluster
 from numawise.cluster.live_places import Lock
-from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.cluster_pod import ClusterPod, scheduling_gates
 from numawise.codec.document import mapping
-from numawise.codec.objects import ENDED
+from numawise.codec.objects import kubelet_uid
+from numawise.codec.pod_phase import has_ended
 from numawise.errors import NumawiseError
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
@@ -100,13 +100,12 @@ class StuckPods:
 
     def _stuck(self) -> Iterator[tuple[str, Object]]:
         for value in self.objects():
-            spec, status = mapping(value.get("spec")), mapping(value.get("status"))
-            phase = status.get("phase")
+            spec = mapping(value.get("spec"))
             if not spec.get("nodeName"):
                 leaves = mapping(value.get("metadata")).get("deletionTimestamp")
-                if phase not in ENDED and not leaves:
+                if not has_ended(value) and not leaves:
                     yield GATED if spec.get("schedulingGates") else WAITING, value
-            elif phase in ENDED and is_refused(value):
+            elif is_refused(value):
                 yield REFUSED, value
 
     def _line(self, state: str, value: Object, end: float) -> StuckPod:

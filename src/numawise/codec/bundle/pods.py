@@ -28,17 +28,17 @@ from numawise.codec.bundle.allowed import (
 )
 from numawise.codec.bundle.manifest import UUID, Names
 from numawise.codec.document import Document, Part, mapping
-from numawise.codec.kubeletlog.hints import OUT_OF, reason_of
+from numawise.codec.kubeletlog.hints import OUT_OF
+from numawise.codec.objects import kubelet_uid
+from numawise.codec.pod_phase import is_refusal
 from numawise.codec.workload import NATIVE
 from numawise.errors import InputError
 
 Data = dict[str, Any]
 
-MIRROR, HASH, SOURCE = (f"kubernetes.io/config.{word}" for word in ("mirror", "hash", "source"))
+HASH, SOURCE = (f"kubernetes.io/config.{word}" for word in ("hash", "source"))
 COUNTS = ("replicas", "parallelism", "completions")
 RESOURCES = ("requests", "limits")
-REFUSALS = ("Admission", "AppArmor", "SysctlForbidden", "PodFeatureUnsupported")
-"""Reasons of the kubelet for a refusal that have nothing to do with resources, beside those of its log."""
 DEVICES = re.compile(r"/dev(/[^/]+)*/?")
 GROUPS = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1", "PodTemplate": "v1"}
 """Versions of the API; of any other workload ``apps/v1``."""
@@ -86,12 +86,6 @@ def reduced(part: Part, names: Names) -> Data:
         ) from None
 
 
-def kubelet_uid(pod: Mapping[str, Any]) -> str:
-    """The uid by which the kubelet knows a pod (rule 4)."""
-    metadata = mapping(pod.get("metadata"))
-    return str(mapping(metadata.get("annotations")).get(MIRROR) or metadata.get("uid") or "")
-
-
 class _NotAPod(Exception):
     """What should be a pod is none; says why, in words of ours."""
 
@@ -108,11 +102,6 @@ def _members(value: object, name: str) -> list[Mapping[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
         raise _NotAPod(f"{name} is not a list of mappings")
     return value
-
-
-def is_refusal(reason: str) -> bool:
-    """Whether the kubelet gives this reason when it does not let a pod in."""
-    return reason in REFUSALS or bool(reason_of(reason))
 
 
 def _pod(value: Mapping[str, Any], names: Names) -> Data:

@@ -13,7 +13,6 @@ from typing import Any
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import Look
-from numawise.codec.objects import ENDED
 from numawise.engine.state import Block, CpuState, DeviceFile, MemoryState
 from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod
@@ -215,11 +214,6 @@ def memory_text(blocks: Iterable[Block]) -> str:
         kind = "" if block.type == "memory" else f" {block.type}"
         parts.append(f"{Quantity.of(block.size)}{kind} on NUMA {format_ids(block.numa)}")
     return ", ".join(parts)
-
-
-def has_ended(value: Mapping[str, Any]) -> bool:
-    """Whether a pod has ended."""
-    return _mapping(value, "status").get("phase") in ENDED
 
 
 def _mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
