@@ -104,6 +104,51 @@ def test_state_of_another_policy(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["cpu_manager_state"] in [each.get("delete") for each in one["suggestions"]]
 
 
+def test_memory_that_differs_after_a_reboot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What keeps all that pods have comes first, in the words of the other commands; the kubelet starts after it."""
+    state, pod = EIGHT / "state" / "after-reboot", EIGHT / "pods" / "01-single-gpu-training.yaml"
+    node = ("--machine", EIGHT / "machine.yaml", "--kubelet-config", EIGHT / "kubelet.yaml")
+    ran = why(capsys, EIGHT, "--state", state, pod)
+    told = " ".join(ran.out.split())
+    repair = "numawise state repair --adapt-memory"
+    assert (
+        f"1. Stop the kubelet, run '{repair} --machine this --write', start it. (pods keep what they have) "
+        "2. Stop the kubelet, delete /var/lib/kubelet/memory_manager_state, start it. (drain the node first: "
+        "what its pods hold is forgotten)"
+    ) in told
+    fix = f"{repair}; pods keep what they have"
+    for command in (("check", "--state", state), ("state", "verify", state)):
+        assert fix in numawise(capsys, *command, *node).out
+    for command in ("simulate", "capacity"):
+        named = (
+            (*node, "--state", state) if command == "simulate" else ("--nodes", _node_folder(tmp_path, state))
+        )
+        ran = numawise(capsys, command, *named, pod)
+        assert (ran.status, ran.err.endswith(f"different from the real one; {fix}\n")) == (2, True), ran
+    (one,) = pods(why(capsys, EIGHT, "--state", state, "-o", "json", pod))
+    assert [each.get("repair") for each in one["suggestions"]] == [["--adapt-memory"], None]
+    copy = tmp_path / "state"
+    copy.mkdir()
+    for file in state.iterdir():
+        if file.is_file():
+            (copy / file.name).write_bytes(file.read_bytes())
+    done = numawise(capsys, "state", "repair", copy, *one["suggestions"][0]["repair"], *node, "--write")
+    assert done.status == 0, done
+    assert why(capsys, EIGHT, "--state", copy, pod).status == 0
+
+
+def _node_folder(tmp_path: Path, state: Path) -> Path:
+    folder = tmp_path / "node"
+    folder.mkdir()
+    for file in (
+        EIGHT / "machine.yaml",
+        EIGHT / "kubelet.yaml",
+        *(one for one in state.iterdir() if one.is_file()),
+    ):
+        (folder / file.name).write_bytes(file.read_bytes())
+    return folder
+
+
 def test_another_node(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name, kubelet in (("strict", "kubelet-single-numa-node.yaml"), ("loose", "kubelet.yaml")):
         (tmp_path / name).mkdir()

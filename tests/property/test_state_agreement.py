@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.unit.nodes import CONFIG, at_work, machine, memory_changed, pod, with
 Capture = pytest.CaptureFixture[str]
 Random = random.Random
 FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
+POD = "{kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, resources: {limits: {cpu: 1}}}]}}"
 HEAD = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 
 
@@ -73,17 +75,22 @@ def errors(capsys: Capture, *words: object) -> tuple[int, list[tuple[str, str, s
     return ran.status, sorted(found)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_both_commands_report_the_same_errors(seed: int, tmp_path: Path, capsys: Capture) -> None:
-    rng = Random(seed)
-    release = rng.choice([(1, 24), (1, 31), (1, 35), (1, 36), (1, 37)])
+def damaged(rng: Random, release: tuple[int, int]) -> dict[str, str]:
+    """The state files of a node with two pods, some of them damaged."""
     node = at_work(pod("train", 4, "6Gi", 1), pod("serve", 2, "2Gi", 1), version=release)
     texts = dict(node.files.texts)
     for _ in range(rng.randrange(4)):
         name = rng.choice(FILES)
         damage = rng.choice(DAMAGES[:3] if name != CPU_FILE else DAMAGES)
         texts[name] = damage(texts[name], rng) if texts[name] else texts[name]
-    state = written(tmp_path / "state", texts)
+    return texts
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_both_commands_report_the_same_errors(seed: int, tmp_path: Path, capsys: Capture) -> None:
+    rng = Random(seed)
+    release = rng.choice([(1, 24), (1, 31), (1, 35), (1, 36), (1, 37)])
+    state = written(tmp_path / "state", damaged(rng, release))
     words: list[object] = ["--kube", f"1.{release[1]}"]
     if rng.random() < 0.6:
         now = rng.choice(
@@ -100,6 +107,42 @@ def test_both_commands_report_the_same_errors(seed: int, tmp_path: Path, capsys:
     of_state = [one for one in checked if one[0].startswith("NW3")]
     assert verified == of_state
     assert (status, checked_status) == (int(bool(verified)), int(bool(checked)))
+
+
+KEEPS = "pods keep what they have"
+LIKE_REBOOTS = (machine(), without_cpus(machine(), 15), memory_changed(machine(), 4096, -4096))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_way_out_is_the_same_everywhere(seed: int, tmp_path: Path, capsys: Capture) -> None:
+    """A kubelet that does not start on its state files: what keeps all that pods have is said first by all commands."""
+    rng = Random(seed)
+    release = rng.choice([(1, 31), (1, 35), (1, 37)])
+    state = written(tmp_path / "state", damaged(rng, release))
+    (tmp_path / "machine.yaml").write_text(to_json(encode_machine(rng.choice(LIKE_REBOOTS))))
+    (tmp_path / "kubelet.yaml").write_text(json.dumps({**HEAD, **CONFIG}))
+    (tmp_path / "pod.yaml").write_text(POD)
+    node = ["--kube", f"1.{release[1]}", "--machine", tmp_path / "machine.yaml"]
+    node += ["--kubelet-config", tmp_path / "kubelet.yaml"]
+    simulated = numawise(capsys, "simulate", *node, "--state", state, tmp_path / "pod.yaml")
+    explained = json.loads(
+        numawise(capsys, "why", *node, "--state", state, tmp_path / "pod.yaml", "-o", "json").out
+    )["pods"][0]
+    if simulated.status != 2:
+        assert explained["verdict"] != "not started"
+        return
+    assert explained["verdict"] == "not started"
+    for command in (["state", "verify", state], ["check", "--state", state]):
+        findings = json.loads(numawise(capsys, *command, *node, "-o", "json").out)["findings"]
+        (fix,) = (one["fix"] for one in findings if one.get("kubelet") == explained["message"])
+        assert simulated.err.endswith(f"{explained['message']}; {fix}\n")
+        first, *others = explained["suggestions"]
+        assert all("repair" not in one for one in others)
+        if KEEPS in fix:
+            (option,) = re.findall(r"^numawise state repair (--[a-z-]+); ", fix)
+            assert option in first["repair"]
+        if KEEPS in first.get("price", ""):
+            assert any(option in fix for option in first["repair"])
 
 
 @pytest.mark.parametrize("wrong_checksum", [False, True])

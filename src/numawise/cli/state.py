@@ -225,7 +225,8 @@ def repair_files(
     The old files are kept in a folder beside the new ones, which are written whole or not at all, with the
     same mode and owner.  What comes out is read as the kubelet would read it.
     """
-    from numawise.node.state.repair import RepairRequest, repair, reset_names  # noqa: PLC0415
+    from numawise.node.state.repair import repair, reset_names  # noqa: PLC0415
+    from numawise.node.state.repair_request import RepairRequest  # noqa: PLC0415
 
     loaded = _read(given)
     folder, against = loaded.folder, loaded.against
@@ -280,8 +281,8 @@ def convert_files(
 ) -> int:
     """Bring the files into the form of another release; what that cannot hold is reported as lost."""
     from numawise.apps.state.change import write_copies  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.state.convert import convert  # noqa: PLC0415
     from numawise.errors import InputError  # noqa: PLC0415
+    from numawise.node.state.convert import convert  # noqa: PLC0415
 
     if out is not None and write:
         raise InputError("--out and --write exclude each other", advice="give one of them")

@@ -5,9 +5,12 @@ Rules kept here:
 1. Nothing is suggested that the kubelet did not start with, on the same machine and state files.
 2. Smallest first: a value that was meant, an amount that does not add up, one entry, one field, a state file,
    a policy.  Several changes together only where no single one is enough.
+3. State files are mended by what ``node.state.remedies`` has: first what takes nothing from a pod, last that
+   they are deleted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import look
@@ -16,7 +19,9 @@ from numawise.errors import meant
 from numawise.explain.change import CONFIG_FIELDS, Setting, setting_patches, with_settings
 from numawise.machine.model import Machine
 from numawise.node.node import Files, boot
+from numawise.node.state.folder import Against, StateFile, StateFolder
 from numawise.node.state.memory_tables import amount, undercharged
+from numawise.node.state.remedies import Remedy, remedies
 from numawise.quantity import Quantity
 from numawise.render.words import both
 from numawise.request.model import CPU, MEMORY
@@ -57,7 +62,6 @@ MAPS = (
 )
 UNLIKE = "the expected machine state is different from the real one"
 MOST_HOLDERS = 4
-DRAINED = "drain the node first: what its pods hold is forgotten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +78,12 @@ class StartCase:
         """What an empty configuration means in this release."""
         return KubeletConfig(eviction_hard=eviction.defaults(self.version))
 
-    def attempt(self, settings: Sequence[Setting] = (), delete: Sequence[str] = ()) -> Refusal | None:
-        """Why it does not start after a change; None: it does."""
+    def attempt(
+        self, settings: Sequence[Setting] = (), texts: Mapping[str, str] | None = None
+    ) -> Refusal | None:
+        """Why it does not start after a change; None: it does.  ``texts``: the state files afterwards."""
         config = with_settings(self.config, settings, self.defaults)
-        files = Files({name: text for name, text in self.files.texts.items() if name not in delete})
+        files = Files(dict(self.files.texts if texts is None else texts))
         node = boot(self.machine, config, files, version=self.version)
         return node if isinstance(node, Refusal) else None
 
@@ -88,8 +94,13 @@ class Attempt:
 
     text: str
     settings: tuple[Setting, ...] = ()
-    delete: tuple[str, ...] = ()
+    remedy: Remedy | None = None
     price: str = ""
+
+    @property
+    def texts(self) -> Mapping[str, str] | None:
+        """The state files afterwards; None: as they are."""
+        return self.remedy.folder.texts if self.remedy is not None else None
 
 
 def refusal_answer(refusal: Refusal) -> str:
@@ -119,18 +130,19 @@ def explain_refusal(
 def changed_start(start: StartCase, refusal: Refusal, number: int) -> tuple[KubeletConfig, dict[str, str]]:
     """Configuration and state files after the suggestion of that number."""
     one = _helpful(start, refusal)[number]
-    texts = {name: text for name, text in start.files.texts.items() if name not in one.delete}
-    return with_settings(start.config, one.settings, start.defaults), texts
+    texts = start.files.texts if one.texts is None else one.texts
+    return with_settings(start.config, one.settings, start.defaults), dict(texts)
 
 
 def _suggestions(start: StartCase, refusal: Refusal) -> tuple[Suggestion, ...]:
     return tuple(
         Suggestion(
-            "state file" if one.delete else "configuration",
+            "configuration" if one.remedy is None else "state file",
             one.text,
             one.price,
             kubelet=setting_patches(start.config, one.settings),
-            delete=one.delete,
+            delete=one.remedy.delete if one.remedy is not None else (),
+            repair=one.remedy.options if one.remedy is not None and not one.remedy.delete else (),
         )
         for one in _helpful(start, refusal)
     )
@@ -141,19 +153,19 @@ def _helpful(start: StartCase, refusal: Refusal) -> list[Attempt]:
     attempts = list(_attempts(start, refusal))
     found: list[Attempt] = []
     for one in attempts:
-        if (
-            len(found) < SHOWN
-            and not _covered(one, found)
-            and start.attempt(one.settings, one.delete) is None
-        ):
+        if len(found) < SHOWN and not _covered(one, found) and start.attempt(one.settings, one.texts) is None:
             found.append(one)
     return found or _several(start, refusal, attempts)
 
 
 def _covered(one: Attempt, found: Sequence[Attempt]) -> bool:
     """True when a smaller change of the same thing was found before."""
-    if one.delete:
-        return any(set(other.delete) < set(one.delete) for other in found if other.delete)
+    if one.remedy is not None:
+        mine = one.remedy
+        gentler = [other.remedy for other in found if other.remedy is not None]
+        if mine.delete:
+            return any(set(other.delete) < set(mine.delete) for other in gentler if other.delete)
+        return bool(gentler)
     paths = {setting.path for setting in one.settings}
     for other in found:
         others = {setting.path for setting in other.settings}
@@ -168,7 +180,7 @@ def _several(start: StartCase, refusal: Refusal, attempts: Sequence[Attempt]) ->
     now: Refusal | None = refusal
     for _ in range(MOST_TOGETHER):
         for one in attempts:
-            if one in chosen or one.delete:
+            if one in chosen or one.remedy is not None:
                 continue
             after = start.attempt([s for each in (*chosen, one) for s in each.settings])
             if after is None or (now is not None and _fewer(after, now)):
@@ -196,6 +208,8 @@ def _lower(text: str) -> str:
 
 
 def _attempts(start: StartCase, refusal: Refusal) -> Iterator[Attempt]:
+    state_files = list(_state_files(start)) if refusal.stage.endswith("-start") else []
+    yield from (one for one in state_files if one.remedy is not None and one.remedy.lossless)
     yield from _meant(start)
     yield from _reserved_memory(start)
     yield from _gates(start)
@@ -203,7 +217,7 @@ def _attempts(start: StartCase, refusal: Refusal) -> Iterator[Attempt]:
     yield from _most_numa(start)
     if refusal.stage.endswith("-start"):
         yield from _other_policies(start)
-        yield from _state_files(start)
+        yield from (one for one in state_files if one.remedy is None or not one.remedy.lossless)
     yield from _entries(start, refusal)
     yield from _fields(start, refusal)
     yield from _weaker(start)
@@ -321,11 +335,19 @@ def _other_policies(start: StartCase) -> Iterator[Attempt]:
 
 
 def _state_files(start: StartCase) -> Iterator[Attempt]:
-    """State files that do not fit."""
-    present = [file for file in (CPU_FILE, MEMORY_FILE) if file in start.files.texts]
-    for files in (*((file,) for file in present), *((tuple(present),) if len(present) > 1 else ())):
-        paths = both([f"{FOLDER}/{file}" for file in files])
-        yield Attempt(f"Stop the kubelet, delete {paths}, start it", delete=files, price=DRAINED)
+    """State files that do not fit (rule 3)."""
+    files = tuple(
+        StateFile(name, Path(FOLDER) / name, text.encode(errors="replace"), look(name, text))
+        for name, text in start.files.texts.items()
+    )
+    against = Against(start.machine, start.config, None, start.version)
+    for remedy in remedies(StateFolder(Path(FOLDER), files), against):
+        if remedy.delete:
+            what = f"delete {both([f'{FOLDER}/{file}' for file in remedy.delete])}"
+        else:
+            here = " --machine this" if any(one.startswith("--adapt") for one in remedy.options) else ""
+            what = f"run '{remedy.command}{here} --write'"
+        yield Attempt(f"Stop the kubelet, {what}, start it", remedy=remedy, price=remedy.price)
 
 
 def _entries(start: StartCase, refusal: Refusal) -> Iterator[Attempt]:

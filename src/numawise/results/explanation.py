@@ -132,6 +132,8 @@ class Suggestion:
     """Uids of pods to remove first."""
     delete: tuple[str, ...] = ()
     """State files to delete while the kubelet is stopped."""
+    repair: tuple[str, ...] = ()
+    """Options of ``numawise state repair``, to be run while the kubelet is stopped."""
     heal: tuple[str, ...] = ()
     """Resources whose devices must become healthy."""
     recreate: bool = False
@@ -293,6 +295,8 @@ def suggestion_data(one: Suggestion) -> Data:
         found["remove"] = list(one.remove)
     if one.delete:
         found["delete"] = list(one.delete)
+    if one.repair:
+        found["repair"] = list(one.repair)
     if one.heal:
         found["heal"] = list(one.heal)
     if one.recreate:

@@ -81,6 +81,7 @@ class SuggestionForm(TypedDict):
     kubelet: NotRequired[list[PatchOperationForm]]
     remove: NotRequired[list[str]]
     delete: NotRequired[list[str]]
+    repair: NotRequired[list[str]]
     heal: NotRequired[list[str]]
     recreate: NotRequired[bool]
     node: NotRequired[str]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from numawise.apps.state.change import carry_out
-from numawise.apps.state.convert import convert, target_format
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE, encode_cpu, encode_memory
 from numawise.codec.checkpoint.look import FLAT, V1, V2, V3, V4, look
 from numawise.engine.state import CpuState, MemoryState
@@ -18,11 +17,13 @@ from numawise.inputs.pods import read_live
 from numawise.inputs.state import read_state
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.node.state.change import Change, folder_after
+from numawise.node.state.convert import convert, target_format
 from numawise.node.state.folder import Against, StateFolder
 from numawise.node.state.lint import verify
 from numawise.node.state.memory_tables import drift
 from numawise.node.state.readers import accepted_text, readings
-from numawise.node.state.repair import RepairRequest, repair, reset_names
+from numawise.node.state.repair import repair, reset_names
+from numawise.node.state.repair_request import RepairRequest
 from numawise.quantity import Quantity
 from numawise.render.state import map_holds
 from numawise.request.defaults import RawContainer

@@ -13,19 +13,20 @@ from numawise.codec.infile import read_raw
 from numawise.errors import NumawiseError
 from numawise.node.state.change import Change
 from numawise.node.state.folder import Against, StateFolder
-from numawise.node.state.repair import RepairRequest, repair
+from numawise.node.state.repair import repair
+from numawise.node.state.repair_request import ADAPT_CPUS, ADAPT_MEMORY, CHECKSUM, COUNT_AGAIN, RepairRequest
 from numawise.results.correction import Correction, whole_edit
 from numawise.results.finding import Finding
 from numawise.values import replace
 
 REPAIRS = {
-    "NW302": RepairRequest(recompute_checksum=True),
-    "NW304": RepairRequest(recompute_checksum=True),
-    "NW305": RepairRequest(adapt_cpus=True),
-    "NW310": RepairRequest(adapt_memory=True),
+    "NW302": CHECKSUM,
+    "NW304": CHECKSUM,
+    "NW305": ADAPT_CPUS,
+    "NW310": ADAPT_MEMORY,
     "NW312": RepairRequest(remove_stale=True),
-    "NW317": RepairRequest(adapt_cpus=True),
-    "NW318": RepairRequest(recompute_tables=True),
+    "NW317": ADAPT_CPUS,
+    "NW318": COUNT_AGAIN,
 }
 CHOSEN = frozenset({"NW305", "NW312", "NW317"})
 """Codes with another way out, which the sentence names: CPUs that come back, a kubelet that looks again."""

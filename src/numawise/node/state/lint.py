@@ -33,7 +33,6 @@ from numawise.node.state.folder import (
     holders,
     known_cpus,
     label,
-    short_name,
 )
 from numawise.node.state.matching import unmatched_entries, unmatched_findings
 from numawise.node.state.memory_tables import (
@@ -44,6 +43,15 @@ from numawise.node.state.memory_tables import (
     recorded_reservation,
 )
 from numawise.node.state.readers import informed, problem_of, readings, rules_for
+from numawise.node.state.repair_request import (
+    ADAPT_CPUS,
+    ADAPT_MEMORY,
+    CHECKSUM,
+    DRAIN,
+    IF_RIGHT,
+    KEEPS,
+    RepairRequest,
+)
 from numawise.request.defaults import defaulted
 from numawise.request.model import Role
 from numawise.results.finding import RANK, Finding, Place, Severity, found
@@ -55,7 +63,6 @@ from numawise.values import replace
 
 POLICIES = {CPU_FILE: "cpuManagerPolicy", MEMORY_FILE: "memoryManagerPolicy"}
 STAGES = {CPU_FILE: CPU_START, MEMORY_FILE: MEMORY_START}
-DRAIN = "drain the node first"
 EXPLAINED_BY = {
     "NW302": ("NW302", "NW303"),
     "NW303": ("NW303", "NW302"),
@@ -175,7 +182,7 @@ def _with_message(
             said = replace(finding, kubelet=message, stage=stage)
             return [*findings[:at], said, *findings[at + 1 :]]
     text = f"a kubelet {shown(against.version)} does not start on it"
-    fix = f"{DRAIN}, then remove it: numawise state repair --reset {short_name(file.name)}"
+    fix = f"{DRAIN}, then remove it: {RepairRequest(reset=(file.name,)).command}"
     if code == "NW306":
         text = _reservation(folder, against) or text
     return [*findings, found(code, place, text, fix=fix, kubelet=message, stage=stage)]
@@ -213,7 +220,7 @@ def damage(file: StateFile, version: Version = DEFAULT) -> tuple[Finding, ...]:
 def _file(file: StateFile, against: Against) -> Iterator[Finding]:
     look = file.look
     devices = file.name == DEVICE_FILE
-    reset = f"{DRAIN}, then remove it: numawise state repair --reset {short_name(file.name)}"
+    reset = f"{DRAIN}, then remove it: {RepairRequest(reset=(file.name,)).command}"
     problem = problem_of(file.name, file.text, rules_for(look, against.version, gate=against.pod_level))
     if not look.format:
         message = f"cannot be read: {look.problem}"
@@ -234,7 +241,8 @@ def _file(file: StateFile, against: Against) -> Iterator[Finding]:
         if look.policy != policy:
             now = f"the configuration has {POLICIES[file.name]}: {policy}"
             message = f"was written under policy {look.policy}; {now}"
-            fix = f"{DRAIN}, then remove it: numawise plan switch shows all steps"
+            back = f"set {POLICIES[file.name]} back to {look.policy}"
+            fix = f"{back}, or {DRAIN}, then remove it: numawise plan switch shows all steps"
             yield found("NW301", file.place(), message, fix=fix)
 
 
@@ -245,7 +253,7 @@ def _checksums(file: StateFile, against: Against, problem: str) -> Iterator[Find
         missing = checksum.stored is None
         says = "there is no checksum" if missing else f"the {checksum.member} is {checksum.stored}"
         message = f"{says}, but should be {checksum.right} ({file.look.format})"
-        fix = "if the content is right: numawise state repair --recompute-checksum"
+        fix = f"{IF_RIGHT}: {CHECKSUM.command}"
         place = file.place(checksum.member)
         if problem and not (missing and file.look.problem):
             yield found("NW304" if file.name == DEVICE_FILE else "NW302", place, message, fix=fix)
@@ -280,8 +288,13 @@ def _cpus(folder: StateFolder, against: Against) -> Iterator[Finding]:
                 names = f"{label(holder, against.live)} and {label(other, against.live)}"
                 yield found("NW308", place, f"{names} both have {cpus_word(common)}")
     if not shared and owners:
+        online = against.machine.layout.all if against.machine is not None else 0
+        left = online & ~known_cpus(folder) & ~(strictly_reserved(against) or 0)
         message = "the shared pool is empty: every CPU is given away"
         fix = "remove a pod that has CPUs of its own: numawise state repair --drop-pod"
+        if left:
+            message = f"the shared pool is empty; nobody has {cpus_word(left)}"
+            fix = f"{ADAPT_CPUS.command}; {KEEPS}"
         yield found("NW309", file.place("defaultCpuSet"), message, fix=fix)
     if file.look.format == V1 and file.look.by_id:
         yield found("NW316", place, f"knows {len(file.look.by_id)} containers by their ids alone")
@@ -307,11 +320,11 @@ def _cpu_drift(folder: StateFolder, file: StateFile, against: Against, machine: 
         if holder.cpus & gone:
             who = label(holder, against.live)
             message = f"not online any more: {cpus_word(holder.cpus & gone)} of {who}"
-            fix = "bring them online, or drop the pod and adapt the rest: numawise state repair --adapt-cpus"
+            fix = f"bring them online, or drop the pod and adapt the rest: {ADAPT_CPUS.command}"
             yield found("NW305", file.place("entries"), message, fix=fix)
     if gone & folder.cpu.shared:
         message = f"not online any more: {cpus_word(gone & folder.cpu.shared)} of the shared pool"
-        fix = "bring them online, or: numawise state repair --adapt-cpus"
+        fix = f"bring them online, or: {ADAPT_CPUS.command}"
         yield found("NW305", file.place("defaultCpuSet"), message, fix=fix)
     if new:
         node = _configured(against)
@@ -319,7 +332,7 @@ def _cpu_drift(folder: StateFolder, file: StateFile, against: Against, machine: 
             yield found("NW317", file.place(), f"not recorded: {cpus_word(new)}; reserved strictly, or new")
         elif left := new & ~node.rules.reserved_cpus:  # about reserved ones the kubelet says more
             message = f"online, but neither in the shared pool nor assigned: {cpus_word(left)}"
-            fix = "numawise state repair --adapt-cpus adds them to the pool"
+            fix = f"{ADAPT_CPUS.command} adds them to the pool"
             yield found("NW305", file.place("defaultCpuSet"), message, fix=fix)
 
 
@@ -359,9 +372,9 @@ def _memory(folder: StateFolder, against: Against) -> Iterator[Finding]:
         return
     safe = f"not safe to adapt: {change.obstacle}" if change.obstacle else "safe to adapt"
     fix = (
-        f"{DRAIN}, then numawise state repair --reset memory"
+        f"{DRAIN}, then {RepairRequest(reset=(MEMORY_FILE,)).command}"
         if change.obstacle
-        else "numawise state repair --adapt-memory; pods keep what they have"
+        else f"{ADAPT_MEMORY.command}; {KEEPS}"
     )
     lost = any(one.held and one.source == MEMORY_FILE for one in unmatched_entries(folder, against.machine))
     code = "NW311" if lost else "NW310"

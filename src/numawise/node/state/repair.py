@@ -38,30 +38,11 @@ from numawise.node.state.memory_tables import (
     own_tables,
     recorded_reservation,
 )
+from numawise.node.state.repair_request import RepairRequest
 from numawise.rules.check import Refusal
-from numawise.values import dataclass, replace
+from numawise.values import replace
 
 FORGETS = "the kubelet forgets who has what: its pods must be gone from the node by then"
-
-
-@dataclass(frozen=True, slots=True)
-class RepairRequest:
-    """What is to be repaired."""
-
-    drop: tuple[str, ...] = ()
-    """Pods by uid, its beginning, or name."""
-    remove_stale: bool = False
-    recompute_checksum: bool = False
-    recompute_tables: bool = False
-    adapt_memory: bool = False
-    adapt_cpus: bool = False
-    reset: tuple[str, ...] = ()
-    """Names of files."""
-
-    @property
-    def something(self) -> bool:
-        """True when anything is asked for."""
-        return self != RepairRequest()
 
 
 def repair(folder: StateFolder, asked: RepairRequest, against: Against) -> Change:
