@@ -70,7 +70,7 @@ def test_why_says_it_with_the_claim_that_would_align(capsys: Capture) -> None:
     assert "matchAttribute: resource.kubernetes.io/numaNode" in pod["manifests"][0]
     older = numawise(capsys, "why", *NODE, PODS[0], "--kube", "1.36").out
     assert "its devices are not known here" in older.replace("\n", " ")
-    assert "- matchAttribute: resource.kubernetes.io/pcieRoot" in older
+    assert "is not shown with a constraint that aligns it: the claim is not known" in older.replace("\n", " ")
 
 
 def test_claims_without_a_pod(capsys: Capture) -> None:

@@ -8,14 +8,16 @@ Rules kept here:
 2. The attribute is what the drivers of the devices publish, where ResourceSlices were given; else
    ``resource.kubernetes.io/numaNode`` from the release that names it, and ``resource.kubernetes.io/pcieRoot``
    before: devices below one root complex of PCIe, which is narrower than a NUMA node.
-3. The API version is the newest that the release serves.
+3. A claim that somebody wrote stays what it is, with the constraint more (``codec.own_claim``); where that is
+   not to be had, there is no claim, and the reason is said.  A new one has the newest API version that the
+   release serves.
 """
 
 import json
 import re
-from collections.abc import Sequence
 
-from numawise.codec.claims import GROUP
+from numawise.codec.claims import CLAIM, GROUP, TEMPLATE
+from numawise.codec.own_claim import ATTRIBUTE
 from numawise.request.claims import NUMA_NODE, PCIE_ROOT, DeviceRequest, PodClaim
 from numawise.rules.versions import Version
 
@@ -32,16 +34,37 @@ def aligning_attribute(claim: PodClaim | None, version: Version) -> str:
     return NUMA_NODE if version >= NUMA_NODE_SINCE else PCIE_ROOT
 
 
-def aligning_claim(
-    name: str, requests: Sequence[DeviceRequest], attribute: str, version: Version, cpus: int = 0
-) -> str:
+def aligned_claim(claim: PodClaim, version: Version, cpus: int = 0) -> tuple[str, str]:
+    """A pod's claim with the constraint that keeps its devices on one NUMA node; else '' and why not.
+
+    ``cpus``: that the pod wants beside.
+    """
+    attribute = aligning_attribute(claim, version)
+    kind, name = (TEMPLATE, claim.template) if claim.template else (CLAIM, claim.claim)
+    problem = claim.contradicts(attribute) or claim.unconstrained
+    if not problem and not claim.constrained:
+        known = "is not known" if not claim.known else "was made of a template that is not known"
+        shown = f"kubectl get {kind.lower()} {name} -o yaml" if name else f"its {kind}"
+        problem = f"the claim {known}; give what it says beside the pod: {shown}"
+    if problem:
+        return "", problem
+    flat = f"{GROUP}/v1beta1" in claim.constrained
+    lines = _comments(attribute)
+    lines.append("# The spec of a claim cannot be changed: delete it, and create it like this.")
+    if cpus:
+        lines.append("# With a driver for CPUs, and cpuManagerPolicy none, it can request the CPUs, too:")
+        lines.append(f"# - {_cpus(cpus, version, flat=flat)}")
+    text = claim.constrained.replace(json.dumps(ATTRIBUTE), json.dumps(attribute, ensure_ascii=False))
+    return "\n".join((*lines, text.replace(ATTRIBUTE, _word(attribute)))), ""
+
+
+def aligning_claim(name: str, request: DeviceRequest, attribute: str, version: Version, cpus: int = 0) -> str:
     """A ResourceClaimTemplate whose devices come from one NUMA node; ``cpus``: that a pod wants beside."""
     flat = version < V1BETA2_SINCE
     served = "v1" if version >= V1_SINCE else "v1beta1" if flat else "v1beta2"
+    pad = " " * (8 if flat else 10)
     lines = [
-        "# The scheduler takes all devices of this claim from one "
-        + ("PCIe root complex, so from one NUMA node." if attribute == PCIE_ROOT else "NUMA node."),
-        "# CPUs and memory that the kubelet gives are not part of it, and may be on another NUMA node.",
+        *_comments(attribute),
         f"apiVersion: {GROUP}/{served}",
         "kind: ResourceClaimTemplate",
         f"metadata: {{name: {_word(name)}}}",
@@ -49,40 +72,35 @@ def aligning_claim(
         "  spec:",
         "    devices:",
         "      requests:",
+        f"      - name: {_word(request.name)}",
+        *([] if flat else ["        exactly:"]),
+        f"{pad}deviceClassName: {_word(request.device_class)}",
+        *([f"{pad}count: {request.count}"] if request.count != 1 else []),
     ]
-    for request in requests:
-        lines += _request(request, flat=flat)
     if cpus:
-        asked = f"count: {cpus}"
-        if version >= CAPACITY_SINCE:
-            asked = f'capacity: {{requests: {{dra.cpu/cpu: "{cpus}"}}}}'
-        exact = f"deviceClassName: dra.cpu, {asked}"
         lines += [
             "      # With a driver for CPUs, and cpuManagerPolicy none, the CPUs can be part of it:",
-            f"      # - {{name: cpus, {exact}}}"
-            if flat
-            else f"      # - {{name: cpus, exactly: {{{exact}}}}}",
+            f"      # - {_cpus(cpus, version, flat=flat)}",
         ]
     lines += ["      constraints:", f"      - matchAttribute: {_word(attribute)}"]
     return "\n".join(lines) + "\n"
 
 
-def _request(request: DeviceRequest, *, flat: bool) -> list[str]:
-    name = request.name.partition("/")[0]
-    pad = " " * (8 if flat else 10)
-    lines = [f"      - name: {_word(name)}"]
-    if not flat:
-        lines.append("        exactly:")
-    lines.append(f"{pad}deviceClassName: {_word(request.device_class)}")
-    if request.every:
-        lines.append(f"{pad}allocationMode: All")
-    elif request.count != 1:
-        lines.append(f"{pad}count: {request.count}")
-    if request.selectors:
-        lines.append(f"{pad}selectors:")
-        for expression in request.selectors:
-            lines += [f"{pad}- cel:", f"{pad}    expression: {json.dumps(expression, ensure_ascii=False)}"]
-    return lines
+def _comments(attribute: str) -> list[str]:
+    return [
+        "# The scheduler takes all devices of this claim from one "
+        + ("PCIe root complex, so from one NUMA node." if attribute == PCIE_ROOT else "NUMA node."),
+        "# CPUs and memory that the kubelet gives are not part of it, and may be on another NUMA node.",
+    ]
+
+
+def _cpus(cpus: int, version: Version, *, flat: bool) -> str:
+    """A request for CPUs."""
+    asked = f"count: {cpus}"
+    if version >= CAPACITY_SINCE:
+        asked = f'capacity: {{requests: {{dra.cpu/cpu: "{cpus}"}}}}'
+    exact = f"deviceClassName: dra.cpu, {asked}"
+    return f"{{name: cpus, {exact}}}" if flat else f"{{name: cpus, exactly: {{{exact}}}}}"
 
 
 def _word(text: str) -> str:

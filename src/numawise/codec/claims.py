@@ -39,6 +39,7 @@ GROUP = "resource.k8s.io"
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 CLAIM, TEMPLATE, CLASS, SLICE = "ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"
 KINDS = (CLAIM, TEMPLATE, CLASS, SLICE)
+CONSTRAINTS = ("devices", "constraints")
 CLAIM_FIELDS = ("name", "resourceClaimName", "resourceClaimTemplateName", "source")
 USE_FIELDS = ("name", "request")
 EITHER = "`resourceClaimName`, `resourceClaimTemplateName`"
@@ -164,6 +165,11 @@ class ClaimObject:
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[MatchConstraint, ...] = ()
     devices: tuple[ClaimedDevice, ...] = ()
+    apart: tuple[str, ...] = ()
+    part: Part | None = None
+    """Where it stands."""
+    way: tuple[str, ...] = ()
+    """To its constraints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +199,7 @@ class ClaimObjects:
     classes: dict[str, str] = field(default_factory=dict)
     """DeviceClass → the extended resource it stands for; '' when none is named."""
     devices: dict[DeviceKey, SliceDevice] = field(default_factory=dict)
+    _constrained: dict[int, tuple[str, str]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.claims or self.templates or self.classes or self.devices)
@@ -211,11 +218,24 @@ class ClaimObjects:
         elif one.kind == SLICE:
             self._slice(spec)
         elif one.kind == CLAIM:
-            self.claims[_key(one)] = _claim(spec, one.part.at("status"))
+            self.claims[_key(one)] = replace(
+                _claim(spec, one.part.at("status")), part=one.part, way=("spec", *CONSTRAINTS)
+            )
         else:
             inner = spec.at("spec")
             inner.mapping(what="the spec of the claims that are made of it")
-            self.templates[_key(one)] = _claim(inner, inner.at("status"))
+            self.templates[_key(one)] = replace(
+                _claim(inner, inner.at("status")), part=one.part, way=("spec", "spec", *CONSTRAINTS)
+            )
+
+    def constrained(self, claim: ClaimObject) -> tuple[str, str]:
+        """The object with a constraint more, or why there is none."""
+        known = self._constrained.get(id(claim))
+        if known is None and claim.part is not None:
+            from numawise.codec.own_claim import with_constraint  # noqa: PLC0415 - few pods have claims
+
+            known = self._constrained[id(claim)] = with_constraint(claim.part, claim.way)
+        return known or ("", "")
 
     def _slice(self, spec: Part) -> None:
         driver, pool = spec.at("driver").text(), spec.at("pool")
@@ -275,15 +295,18 @@ def _claim(spec: Part, status: Part) -> ClaimObject:
     requests = [
         request for part in devices.at("requests").items("a list of requests") for request in _requests(part)
     ]
-    constraints = []
+    constraints, apart = [], []
     for part in devices.at("constraints").items("a list of constraints"):
         part.mapping(what="a mapping with matchAttribute")
         attribute = part.at("matchAttribute")
         if attribute.value is not None:
             names = tuple(one.text() for one in part.at("requests").items("a list of requests"))
             constraints.append(MatchConstraint(attribute.text(), names))
+        distinct = part.at("distinctAttribute")
+        apart += [distinct.text()] if distinct.value is not None else []
     results = status.at("allocation", "devices", "results").items("a list of devices")
-    return ClaimObject(tuple(requests), tuple(constraints), tuple(map(_allocated, results)))
+    allocated = tuple(map(_allocated, results))
+    return ClaimObject(tuple(requests), tuple(constraints), allocated, tuple(apart))
 
 
 def _requests(part: Part) -> list[DeviceRequest]:
@@ -300,16 +323,11 @@ def _requests(part: Part) -> list[DeviceRequest]:
 def _request(part: Part, name: str) -> DeviceRequest:
     part.mapping(what="a mapping with deviceClassName")
     count = part.at("count")
-    expressions = []
-    for one in part.at("selectors").items("a list of selectors"):
-        expression = one.at("cel", "expression")
-        expressions += [expression.text()] if expression.value is not None else []
     return DeviceRequest(
         name=name,
         device_class=_required(part.at("deviceClassName"), "name a DeviceClass"),
         count=count.integer(0, LARGEST_INT) if count.value is not None else 1,
         every=part.at("allocationMode").value == "All",
-        selectors=tuple(expressions),
     )
 
 
@@ -368,11 +386,13 @@ def _resolved_pod(pod: RawPod, objects: ClaimObjects) -> RawPod:
 
 
 def _resolved(pod: RawPod, claim: PodClaim, objects: ClaimObjects) -> PodClaim:
-    found = objects.claims.get((pod.namespace, claim.claim)) if claim.claim else None
-    if found is None:
-        found = objects.templates.get((pod.namespace, claim.template)) if claim.template else None
+    made = objects.claims.get((pod.namespace, claim.claim)) if claim.claim else None
+    template = objects.templates.get((pod.namespace, claim.template)) if claim.template else None
+    found = made or template
     if found is None:
         return claim
+    own = template if claim.template else made
+    constrained, problem = objects.constrained(own) if own is not None else ("", "")
     devices = []
     for device in found.devices:
         known = objects.devices.get((device.driver, device.pool, device.name))
@@ -384,6 +404,9 @@ def _resolved(pod: RawPod, claim: PodClaim, objects: ClaimObjects) -> PodClaim:
         known=True,
         requests=found.requests,
         constraints=found.constraints,
+        apart=found.apart,
+        constrained=constrained,
+        unconstrained=problem,
         devices=tuple(devices),
         numa_attribute=objects.numa_attribute({one.driver for one in devices}),
     )

@@ -210,8 +210,9 @@ def _explained(
         answer, resources = admitted_answer(alignment, lost)
         remarks = admitted_remarks(case, decision)
         if pod.claims:
-            remarks = (*remarks, *claim_remarks(case, decision))
-            base = replace(base, manifests=claim_manifests(case, decision))
+            manifests, unshown = claim_manifests(case, decision)
+            remarks = (*remarks, *claim_remarks(case, decision), *unshown)
+            base = replace(base, manifests=manifests)
         return replace(base, answer=answer, resources=resources, remarks=remarks, alignment=alignment)
     if isinstance(decision, Crashed):
         cause = crash_cause(case, decision.message)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from numawise.codec.claim_manifest import UNKNOWN_CLASS, aligning_attribute, aligning_claim
+from numawise.codec.claim_manifest import aligned_claim
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.lifecycle import start_containers
 from numawise.engine.matching import not_judged
@@ -13,7 +13,6 @@ from numawise.explain.words import numa_text, pod_name
 from numawise.render.alignment import alignment_text
 from numawise.render.demands import not_judged_text, preempted_text
 from numawise.render.words import both
-from numawise.request.claims import DeviceRequest
 from numawise.results.alignment import Alignment, alignment_of
 from numawise.results.claims import ClaimOutcome, claim_outcomes
 
@@ -55,19 +54,19 @@ def claim_remarks(case: ExplainCase, decision: Admitted | None) -> tuple[str, ..
     return tuple(one.text[:1].upper() + one.text[1:] for one in _claims(case, decision))
 
 
-def claim_manifests(case: ExplainCase, decision: Admitted) -> tuple[str, ...]:
-    """Claims that would keep devices together which the pod's own do not."""
-    manifests = []
+def claim_manifests(case: ExplainCase, decision: Admitted) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The pod's claims as they would keep devices together which they do not; and why some are not shown."""
+    manifests, problems = [], []
     for claim, outcome in zip(case.pod.claims, _claims(case, decision), strict=True):
         if not outcome.beside or outcome.aligned or claim.together or not claim.name:
             continue
         users = [one for one in case.pod.containers if one.name in claim.containers]
-        requests = claim.requests or (DeviceRequest("devices", UNKNOWN_CLASS),)
-        name = f"{claim.template or claim.claim or claim.name}-together"
-        attribute = aligning_attribute(claim, case.version)
         cpus = max((one.whole_cpus for one in users if case.pod.guaranteed), default=0)
-        manifests.append(aligning_claim(name, requests, attribute, case.version, cpus))
-    return tuple(manifests)
+        manifest, problem = aligned_claim(claim, case.version, cpus)
+        manifests += [manifest] if manifest else []
+        if problem:
+            problems.append(f"Claim {claim.name} is not shown with a constraint that aligns it: {problem}")
+    return tuple(manifests), tuple(problems)
 
 
 def _claims(case: ExplainCase, decision: Admitted | None) -> tuple[ClaimOutcome, ...]:

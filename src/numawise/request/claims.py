@@ -44,8 +44,6 @@ class DeviceRequest:
     count: int = 1
     every: bool = False
     """All devices that match, however many."""
-    selectors: tuple[str, ...] = ()
-    """CEL expressions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +77,12 @@ class PodClaim:
     """The object was given, so that what follows is complete."""
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[MatchConstraint, ...] = ()
+    apart: tuple[str, ...] = ()
+    """Attributes in which devices must differ."""
+    constrained: str = ""
+    """Its object with a constraint more, whose attribute is still to be named; '' when there is none."""
+    unconstrained: str = ""
+    """Why there is none."""
     devices: tuple[ClaimedDevice, ...] = ()
     """Empty: not allocated, or not known."""
     numa_attribute: str = ""
@@ -106,6 +110,14 @@ class PodClaim:
             if near and all(constraint.covers(one.name) for one in self.requests):
                 return constraint.attribute
         return ""
+
+    def contradicts(self, attribute: str) -> str:
+        """Why its devices can not all agree on an attribute; '' when nothing is known against it."""
+        for other in self.apart:
+            if other == attribute or (is_numa(other) and (is_numa(attribute) or attribute == PCIE_ROOT)):
+                return f"its distinctAttribute {other} wants them apart"
+        every = next((one.name for one in self.requests if one.every), "")
+        return f"its request {every} takes all devices there are" if every else ""
 
     @property
     def count(self) -> int:

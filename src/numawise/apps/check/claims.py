@@ -13,7 +13,7 @@ Rules kept here:
 from collections.abc import Iterator
 
 from numawise.apps.check.context import Context
-from numawise.codec.claim_manifest import UNKNOWN_CLASS, aligning_attribute, aligning_claim
+from numawise.codec.claim_manifest import UNKNOWN_CLASS, aligned_claim, aligning_attribute, aligning_claim
 from numawise.codec.claims import ClaimObjects
 from numawise.engine.start import CLAIMS_GATE
 from numawise.inputs.pods import PodSource
@@ -52,10 +52,8 @@ def _claim(
         manifest = ""
     else:
         kept = _apart(claim)
-        fix = _fix(attribute)
-        requests = claim.requests or (DeviceRequest("devices", UNKNOWN_CLASS),)
-        name = f"{claim.template or claim.claim or claim.name}-together"
-        manifest = aligning_claim(name, requests, attribute, version, cpus)
+        manifest, problem = aligned_claim(claim, version, cpus)
+        fix = _fix(attribute, problem)
     severity = None if context is not None and pinned else Severity.INFO
     message = f"claim {claim.name} ({kind}) gives the kubelet no hints: {kept}"
     place = source.place(source.spec, "resourceClaims", number)
@@ -72,10 +70,11 @@ def _apart(claim: PodClaim) -> str:
     return "its devices may be on another NUMA node than CPUs and memory"
 
 
-def _fix(attribute: str) -> str:
+def _fix(attribute: str, problem: str) -> str:
     what = "below one PCIe root complex" if attribute == PCIE_ROOT else "on one NUMA node"
+    shown = f" (not shown as {problem})" if problem else ", as below"
     return (
-        f"Keep its devices {what} with matchAttribute {attribute}, as below; with CPUs and memory they are "
+        f"Keep its devices {what} with matchAttribute {attribute}{shown}; with CPUs and memory they are "
         "aligned only when these are claimed too, or when a device plugin offers the devices."
     )
 
@@ -113,5 +112,5 @@ def _backed(
             devices = DeviceRequest("devices", device_class or UNKNOWN_CLASS, count)
             cpus = request.whole_cpus if pod.guaranteed else 0
             name = f"{source.name or 'pod'}-{request.name}"
-            manifest = aligning_claim(name, (devices,), aligning_attribute(None, version), version, cpus)
+            manifest = aligning_claim(name, devices, aligning_attribute(None, version), version, cpus)
             yield found("NW437", place, message, manifest=manifest)
