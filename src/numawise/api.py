@@ -17,9 +17,10 @@ from typing import Any
 
 from numawise.apps.check.lint import lint
 from numawise.apps.simulate.scenario import MOST_COPIES, fill
+from numawise.codec.allocated import quantity
 from numawise.codec.hardware.encode import hardware_data
 from numawise.codec.output import to_json as json_text
-from numawise.codec.pod import quantity, unique_uids
+from numawise.codec.pod import unique_uids
 from numawise.errors import InputError, KubeletRefused, quoted
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain

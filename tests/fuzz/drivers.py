@@ -61,9 +61,9 @@ def _parsers() -> list[Callable[[str], object]]:
     from numawise.apps.logs.read import parse_since  # noqa: PLC0415
     from numawise.apps.verify.leaks import policy_of  # noqa: PLC0415
     from numawise.cli.placing import seconds  # noqa: PLC0415
+    from numawise.codec.allocated import quantity  # noqa: PLC0415
     from numawise.codec.hints import parse_hints  # noqa: PLC0415
     from numawise.codec.kubeletlog.framing import headed, unframe  # noqa: PLC0415
-    from numawise.codec.pod import quantity  # noqa: PLC0415
     from numawise.codec.steps import parse_duration  # noqa: PLC0415
     from numawise.host.files import parse_mask  # noqa: PLC0415
     from numawise.host.numamaps import parse_area  # noqa: PLC0415

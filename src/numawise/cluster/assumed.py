@@ -198,4 +198,5 @@ def _put(node: SimulatedNode, raw: RawPod) -> bool:
     if not isinstance(decision, Admitted):
         return False
     node.start(pod, decision)
+    node.await_size(raw)
     return True

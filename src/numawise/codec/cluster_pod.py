@@ -15,6 +15,7 @@ Rules kept here:
 from collections.abc import Mapping
 from typing import Any
 
+from numawise.codec.allocated import allocated_by_status
 from numawise.codec.bundle.pods import HASH
 from numawise.codec.bundle.pods import SOURCE as SOURCE_ANNOTATION
 from numawise.codec.constraints import OS_LABEL
@@ -45,7 +46,7 @@ SPEC = (
 CONTAINER = ("name", "resources", "restartPolicy", "resizePolicy")
 STATUS = (
     "phase", "reason", "message", "startTime", "qosClass", "conditions", "nominatedNodeName",
-    "resourceClaimStatuses", "extendedResourceClaimStatus",
+    "resourceClaimStatuses", "extendedResourceClaimStatus", "allocatedResources", "resources",
 )  # fmt: skip
 CONTAINER_STATUS = ("name", "state", "resources", "allocatedResources")
 SECURITY = ("supplementalGroupsPolicy", "sysctls")
@@ -146,7 +147,9 @@ class PodReading:
             uid=uid,
             namespace=namespace,
             name=name,
-            raw=replace(raw, uid=uid, name=name, namespace=namespace, owner=owner)
+            raw=allocated_by_status(
+                replace(raw, uid=uid, name=name, namespace=namespace, owner=owner), spec, status
+            )
             if isinstance(raw, RawPod)
             else None,
             problem=problem,

@@ -10,9 +10,9 @@ Rules kept here:
 from collections.abc import Mapping
 from typing import Any
 
+from numawise.codec.allocated import quantity
 from numawise.codec.constraints import EFFECTS, scalar_text, text_map
 from numawise.codec.document import Document, Part, read_file, shown
-from numawise.codec.pod import quantity
 from numawise.errors import InputError, quoted
 from numawise.machine.description import PRESSURES, NodeDescription, Taint
 from numawise.request.model import CPU

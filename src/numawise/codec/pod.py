@@ -15,9 +15,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
+from numawise.codec.allocated import allocated_by_status, plain_amounts, quantity
 from numawise.codec.claims import pod_claims, with_claim_status, with_plain_status
 from numawise.codec.constraints import constraints_from, read_constraints
-from numawise.codec.document import Document, Part, number_text, shown
+from numawise.codec.document import Document, Part, shown
 from numawise.codec.objects import MIRROR
 from numawise.errors import InputError, meant, suggestion
 from numawise.quantity import Quantity
@@ -76,13 +77,12 @@ FOR_QUOTAS = words("""
 DEVICE_NAMES, LONGEST_DOMAIN, LONGEST_LABEL = "name devices like nvidia.com/gpu", 253, 63
 NOTHING = Quantity()
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
-RESTART, RESIZE_PENDING = "RestartContainer", "PodResizePending"
+RESTART = "RestartContainer"
 STANDARD = (CPU, MEMORY, EPHEMERAL)
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN = re.compile(rf"{LABEL.pattern}(\.{LABEL.pattern})*")
 NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-BLANK = " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 ENDS = "and must start and end with an alphanumeric character (e.g."
 NAME_RULE = (
     f"must consist of alphanumeric characters, '-', '_' or '.', {ENDS} 'MyName',  or 'my.name',  or "
@@ -134,8 +134,8 @@ def pod_from(value: Mapping[str, Any]) -> RawPod:
             ]
         requests = limits = None
         if (resources := spec.get("resources")) is not None:
-            requests = _plain_amounts(resources.get("requests"))
-            limits = _plain_amounts(resources.get("limits"))
+            requests = plain_amounts(resources.get("requests"))
+            limits = plain_amounts(resources.get("limits"))
         name, namespace = metadata["name"], metadata.get("namespace") or "default"
         status = value.get("status") or {}
         pod = RawPod(
@@ -145,12 +145,13 @@ def pod_from(value: Mapping[str, Any]) -> RawPod:
             requests=requests,
             limits=limits,
             namespace=namespace,
-            overhead=_plain_amounts(spec.get("overhead")),
+            overhead=plain_amounts(spec.get("overhead")),
             qos=status.get("qosClass") or "",
             constraints=constraints_from(value),
         )
         if spec.get("resourceClaims") or status.get("extendedResourceClaimStatus"):
             pod = with_plain_status(pod, spec, status)
+        pod = allocated_by_status(pod, spec, status)
     except (KeyError, TypeError, AttributeError, ValueError) as problem:
         pod_object(Document(value).root)  # mostly finds the better words
         raise InputError(f"is not a pod: {type(problem).__name__}: {problem}") from None
@@ -159,7 +160,7 @@ def pod_from(value: Mapping[str, Any]) -> RawPod:
 
 def _plain_container(value: Mapping[str, Any], role: Role) -> RawContainer:
     resources = value.get("resources") or {}
-    requests, limits = _plain_amounts(resources.get("requests")), _plain_amounts(resources.get("limits"))
+    requests, limits = plain_amounts(resources.get("requests")), plain_amounts(resources.get("limits"))
     return RawContainer(value["name"], role, requests, limits, _restarts_for(value.get("resizePolicy")))
 
 
@@ -177,22 +178,7 @@ def resize_from(value: Mapping[str, Any]) -> ResizeRequest:
 
 
 def _plain_size(value: Mapping[str, Any]) -> SizeChange:
-    return SizeChange(_plain_amounts(value.get("requests")), _plain_amounts(value.get("limits")))
-
-
-def _plain_amounts(value: Mapping[str, object] | None) -> dict[str, Quantity]:
-    return {name: quantity(amount) for name, amount in value.items()} if value else {}
-
-
-def quantity(value: object) -> Quantity:
-    """A quantity as it stands in a manifest; raise ``ValueError`` in the API server's words."""
-    if isinstance(value, str):
-        return Quantity.parse(value.strip(BLANK))
-    if value is None:
-        return Quantity()
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return Quantity.parse(number_text(value))
-    return Quantity.parse("true")  # anything else is refused like this
+    return SizeChange(plain_amounts(value.get("requests")), plain_amounts(value.get("limits")))
 
 
 # --- objects ------------------------------------------------------------------------------
@@ -213,37 +199,8 @@ def pod_object(part: Part) -> RawPod:
     uid = mirrored if isinstance(mirrored, str) and mirrored else uid
     pod = RawPod(uid, name, (), namespace=namespace, qos=qos.text() if qos.value else "", owner=told)
     filled = _filled(pod, part.at("spec"), part.at("metadata"))
-    filled = replace(filled, allocated=_allocated(part.at("status").mapping(), filled.containers))
+    filled = allocated_by_status(filled, part.at("spec").mapping(), part.at("status").mapping())
     return with_claim_status(filled, part.at("status"))
-
-
-def _allocated(status: Mapping[str, Any], containers: tuple[RawContainer, ...]) -> tuple[RawContainer, ...]:
-    """The containers as their status says they are, where a resize waits; what cannot be read is left out."""
-    conditions = status.get("conditions")
-    rows = [row for row in conditions if isinstance(row, Mapping)] if isinstance(conditions, list) else []
-    if not any(row.get("type") == RESIZE_PENDING and row.get("status") == "True" for row in rows):
-        return ()
-    known: dict[object, Mapping[str, Any]] = {}
-    for name in ("initContainerStatuses", "containerStatuses"):
-        listed = status.get(name)
-        for row in listed if isinstance(listed, list) else ():
-            if isinstance(row, Mapping) and isinstance(row.get("name"), str):
-                known[row["name"]] = row
-    return tuple(_as_reported(one, known.get(one.name, {})) for one in containers)
-
-
-def _as_reported(container: RawContainer, status: Mapping[str, Any]) -> RawContainer:
-    resources = status.get("resources")
-    resources = resources if isinstance(resources, Mapping) else {}
-    try:
-        requests = _plain_amounts(status.get("allocatedResources") or resources.get("requests"))
-        limits = _plain_amounts(resources.get("limits"))
-    except (AttributeError, TypeError, ValueError):
-        return container
-    bounds = {name: amount for name, amount in limits.items() if name in container.limits}
-    return replace(
-        container, requests={**container.requests, **requests}, limits={**container.limits, **bounds}
-    )
 
 
 def object_names(part: Part, fallback: str = "") -> tuple[str, str, str]:

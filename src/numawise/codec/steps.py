@@ -14,10 +14,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from numawise.codec.allocated import quantity
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.document import Document, Part, field_name, read_file, shown
 from numawise.codec.infile import is_there, read_raw
-from numawise.codec.pod import amount_of, quantity
+from numawise.codec.pod import amount_of
 from numawise.codec.workload import MOST_PODS, objects_in, pod_documents, pods_in, pods_of_all
 from numawise.errors import InputError, quoted, suggestion
 from numawise.quantity import Quantity

@@ -150,7 +150,9 @@ def created_again(case: ExplainCase) -> ExplainCase:
     """The same pod created again, after the one that the kubelet knows is gone (rule 3)."""
     uid = case.pod.uid
     state = case.after or replace(remove(case.state, uid), ready=True)
-    return with_pod(replace(with_state(case, state), after=None), replace(case.raw, uid=f"{uid}-again"))
+    return with_pod(
+        replace(with_state(case, state), after=None), replace(case.raw, uid=f"{uid}-again", allocated=None)
+    )
 
 
 def with_config(case: ExplainCase, config: KubeletConfig) -> ExplainCase | None:

@@ -60,14 +60,13 @@ class ExplainedResize:
 def explain_resize(node: SimulatedNode, raw: RawPod) -> ExplainedResize | None:
     """Explain the resize that a pod waits for; None: it would not run as it is (rule 3)."""
     node = _copy(node)
-    before = replace(raw, containers=raw.allocated, allocated=())
     if raw.uid in node.state.active:
-        node.run_already([before])
+        node.run_already([raw])
     elif not arrive_as_allocated(node, raw):
         return None
-    pod = node.requested(raw)
+    pod = node.wanted(raw)
     tried = _copy(node)
-    result = _own(tried.resize(pod), pod.uid)
+    result = _own(tried.retry(), pod.uid)
     waiting = Explanation(
         name=pod.name, verdict=ADMITTED, answer="", namespace=pod.namespace, uid=pod.uid, qos=pod.qos
     )
@@ -104,13 +103,13 @@ def _cause(result: ResizeResult, short: Insufficient | None) -> str:
 def _proven(
     node: SimulatedNode, raw: RawPod, result: ResizeResult, short: Insufficient | None, waiting: Explanation
 ) -> Iterator[ProvenResize]:
-    pod = node.requested(raw)
+    pod = node.wanted(raw)
     if short is not None:
         yield from _less(node, pod, result, short, waiting)
         yield from _without_another(node, pod, waiting)
     again = _copy(node)
     again.remove(pod.uid)
-    case = case_of(again, replace(raw, uid=f"{pod.uid}-again", allocated=()))
+    case = case_of(again, replace(raw, uid=f"{pod.uid}-again", allocated=None))
     if again.would_run(case.pod):
         found = explain(case, walk=True)
         decision = again.admit(case.pod)
@@ -177,10 +176,11 @@ def _without_another(node: SimulatedNode, pod: PodRequest, waiting: Explanation)
 
 def arrive_as_allocated(node: SimulatedNode, raw: RawPod) -> bool:
     """Admit and start a pod with the size that it is allocated; False: the kubelet would not take it."""
-    pod = node.requested(replace(raw, containers=raw.allocated, allocated=()))
+    pod = node.requested(raw)
     decision = node.admit(pod)
     if isinstance(decision, Admitted):
         node.start(pod, decision)
+        node.await_size(raw)
     return isinstance(decision, Admitted)
 
 

@@ -8,18 +8,20 @@ Rules kept here:
 2. The record knows uids and containers alone; names come from the folders of the containers' logs.  So does
    the uid of a static pod, which its manifest does not have.
 3. What could not be asked is reported, with the reason.
+4. What a pod is allocated is what the record says, where a list of pods does not have it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from numawise.codec.allocated import status_by_record
 from numawise.codec.bundle.manifest import API_SERVER
 from numawise.codec.bundle.pods import pods_of
 from numawise.codec.checkpoint.look import look
 from numawise.codec.checkpoint.reading import (
     ALLOCATED_FILE,
-    Resources,
+    AllottedPod,
     allocated_manifest,
     allocated_pods,
 )
@@ -72,6 +74,7 @@ def pods_on_node(
     record = _record(wanted, parts, notes) if kept else None
     if record is not None:
         static = settings.get("cpuManagerPolicy") == "static"
+        every.allocate(record)
         allotted = _allotted(record, state or {}, known, every, answers, static=static)
         every.add(allotted, "the kubelet's record of what was allocated")
     complete = wanted.asks_cluster or answered or record is not None
@@ -113,6 +116,15 @@ class _Every:
             self.found.append(part)
         if len(self.found) > count:
             self.notes.found(PODS, f"{source} ({len(self.found) - count})")
+
+    def allocate(self, record: "Record") -> None:
+        """Let pods that were listed have what the kubelet has recorded (rule 4)."""
+        for at, part in enumerate(self.found):
+            pod = mapping(part.value)
+            uid = kubelet_uid(pod)
+            if uid in record:
+                status = status_by_record(mapping(pod.get("status")), record[uid])
+                self.found[at] = Part(part.document, part.steps, {**pod, "status": status})
 
 
 def _named(source: str) -> tuple[Document, ...]:
@@ -172,7 +184,7 @@ def _at_home(pod: Mapping[str, Any], node: str, uids: Mapping[tuple[str, str], s
     return {**pod, "metadata": found}
 
 
-Record = Mapping[str, Mapping[str, Resources]]
+Record = Mapping[str, AllottedPod]
 
 
 def _record(wanted: NodeSources, parts: KubeletParts, notes: Notes) -> Record | None:

@@ -17,14 +17,15 @@ Rules kept here:
 3. The NUMA nodes of a device are what its plugin reported: as PodResources shows them, else as they were
    recorded when it was handed out.  Where it lists all devices of a resource and the machine has none of
    these ids, those of the machine are the same ones by other names.
-4. What the record of allocations says is what a pod requests, where no list of pods says it.
+4. What the record of allocations says is what a pod has, and what it requests where no list of pods says it.
 5. What a running kubelet says is held is held, whether or not a file that was read has it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from numawise.codec.checkpoint.reading import ALLOCATED_FILE, Resources, allocated_manifest
+from numawise.codec.allocated import allocated_by_record
+from numawise.codec.checkpoint.reading import ALLOCATED_FILE, AllottedPod, Resources, allocated_manifest
 from numawise.codec.document import Document
 from numawise.codec.podresources import ListedPod, PodResources
 from numawise.codec.workload import decode_pods
@@ -68,7 +69,7 @@ class Evidence:
     """The kubelet keeps its record of allocations; False: one that is there is left over."""
 
     @property
-    def allocated(self) -> Mapping[str, Mapping[str, Resources]] | None:
+    def allocated(self) -> Mapping[str, AllottedPod] | None:
         """Uid → container → resources, by the kubelet's record; None: there is no record."""
         return self.state.allocated if self.state is not None and self.records else None
 
@@ -91,11 +92,16 @@ def holders_of(seen: Evidence) -> Holders:
     for uid, containers in allocated.items():
         if uid not in listed and uid not in gone and containers:
             running.append(allocated_pod(uid, containers, *names.get(uid, ("default", f"pod-{uid[:SHORT]}"))))
-    kept = tuple(pod for pod in running if pod.uid not in gone)
+    kept = tuple(recorded_sizes(pod, allocated) for pod in running if pod.uid not in gone)
     return Holders(kept, frozenset(gone), tuple(remarks))
 
 
-def allocated_pod(uid: str, containers: Mapping[str, Resources], namespace: str, name: str) -> RawPod:
+def recorded_sizes(pod: RawPod, record: Mapping[str, AllottedPod]) -> RawPod:
+    """A pod with what its kubelet has allocated to it, where that is recorded."""
+    return allocated_by_record(pod, record[pod.uid]) if pod.uid in record else pod
+
+
+def allocated_pod(uid: str, containers: AllottedPod, namespace: str, name: str) -> RawPod:
     """A pod as the record of allocations has it (rule 4)."""
     manifest = allocated_manifest(uid, containers, namespace, name)
     return decode_pods(Document(manifest, ALLOCATED_FILE))[0]

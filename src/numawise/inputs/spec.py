@@ -306,7 +306,13 @@ class NodeInput:
 
     def pods(self, words: Sequence[PodNamed], *, refused: bool = False) -> PodsInput:
         """The pods that the words mean: files, folders, ``-``, or names out of the bundle."""
-        return read_pods(words, node=self.name, bundle=self.bundle, refused=refused)
+        read = read_pods(words, node=self.name, bundle=self.bundle, refused=refused)
+        record = self.state.allocated if self.state is not None else None
+        if not record:
+            return read
+        from numawise.inputs.podresources import recorded_sizes  # noqa: PLC0415 - few have a record
+
+        return replace(read, pods=tuple(recorded_sizes(pod, record) for pod in read.pods))
 
 
 def not_who(file: str) -> InputError:

@@ -18,7 +18,7 @@ from numawise.codec.checkpoint.pasted import pasted
 from numawise.codec.checkpoint.reading import (
     ALLOCATED_FILE,
     CLAIMS_FILE,
-    Resources,
+    AllottedPod,
     allocated_pods,
     recorded_claims,
 )
@@ -86,7 +86,7 @@ def _folder(word: str) -> StateFolder:
     return StateFolder(Path(word), tuple(files), allocated, tuple(remarks), claims)
 
 
-def _allocated(path: Path) -> dict[str, dict[str, Resources]] | None:
+def _allocated(path: Path) -> dict[str, AllottedPod] | None:
     """The record of allocations beside the state files; a damaged one says nothing."""
     if not is_file(path):
         return None

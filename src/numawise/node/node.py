@@ -28,6 +28,7 @@ from numawise.engine.provider import Pick, lowest
 from numawise.engine.resize import (
     UNCHANGED,
     ResizeResult,
+    allocated_part,
     asked_again,
     forgotten,
     found_again,
@@ -157,6 +158,13 @@ class SimulatedNode:
         return self._counted[1]
 
     def requested(self, raw: RawPod) -> PodRequest:
+        """What this kubelet counts of a pod: what it is allocated, where it asks for another size by now."""
+        wanted = self.wanted(raw)
+        if raw.allocated is None or not self.rules.resize.enabled:
+            return wanted
+        return allocated_part(self.rules, wanted, self.wanted(raw.as_allocated))
+
+    def wanted(self, raw: RawPod) -> PodRequest:
         """What reaches this kubelet of a pod: with defaults, and without what the release does not know."""
         rules = self.rules
         return defaulted(
@@ -307,6 +315,7 @@ class SimulatedNode:
 
     def run_already(self, pods: Iterable[RawPod], gone: Iterable[str] = ()) -> None:
         """Pods that are known to run here, whose requests count; ``gone``: recorded, and no longer there."""
+        pods = tuple(pods)
         known = {pod.uid: self.requested(pod) for pod in pods}
         state = self.state
         for uid in gone:
@@ -314,6 +323,13 @@ class SimulatedNode:
         running = state.running | lasting_containers(known.values())
         active, departed = {**state.active, **known}, state.departed.difference(known)
         self.keep(replace(state, active=active, departed=departed, running=running))
+        for pod in pods:
+            self.await_size(pod)
+
+    def await_size(self, raw: RawPod) -> None:
+        """A pod that runs waits for the size that it asks for, where it has another one."""
+        if raw.allocated is not None or raw.uid in self.state.resizes.desired:
+            self.keep(asked_again(self.rules, self.state, self.wanted(raw))[0])
 
     def sources_ready(self) -> None:
         """All pods are known again after a restart; collecting may begin, and resizes wait as before."""

@@ -57,8 +57,7 @@ def admit_running(node: SimulatedNode, pods: Iterable[RawPod]) -> Rebuilt:
     judged, node.predicates = node.predicates, False
     try:
         for raw in pods:
-            own = replace(raw, containers=raw.allocated, allocated=()) if raw.allocated else raw
-            (placed if _admitted(node, own) else unplaced).append(raw)
+            (placed if _admitted(node, raw) else unplaced).append(raw)
     finally:
         node.predicates = judged
     return Rebuilt(tuple(placed), tuple(unplaced))
@@ -71,6 +70,7 @@ def _admitted(node: SimulatedNode, raw: RawPod) -> bool:
         if isinstance(decision, Admitted):
             node.admit(pod)
             node.start(pod, decision)
+            node.await_size(raw)
             return True
     except SearchEnded:
         pass

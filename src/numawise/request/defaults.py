@@ -80,6 +80,16 @@ class RawContainer:
 
 
 @dataclass(frozen=True, slots=True)
+class AllocatedSizes:
+    """The sizes that the kubelet has given a pod, where its spec asks for others."""
+
+    containers: tuple[RawContainer, ...]
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+    """Of the pod as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
 class RawPod:
     """A pod as written in a manifest; init containers stand before app containers."""
 
@@ -95,11 +105,21 @@ class RawPod:
     """``status.qosClass`` when the manifest carries it."""
     owner: str = ""
     """Who makes it anew when it fails, such as ``StatefulSet db``; '' when nobody is known."""
-    allocated: tuple[RawContainer, ...] = ()
-    """Its containers as they were last given their sizes, where a resize waits (``PodResizePending``)."""
+    allocated: AllocatedSizes | None = None
+    """The sizes it has, where its spec asks for others; None: those of its spec."""
     constraints: PodConstraints = NO_CONSTRAINTS
     claims: tuple[PodClaim, ...] = ()
     """Claims whose devices it gets."""
+
+    @property
+    def as_allocated(self) -> "RawPod":
+        """The pod with the sizes that it has."""
+        sizes = self.allocated
+        if sizes is None:
+            return self
+        return replace(
+            self, containers=sizes.containers, requests=sizes.requests, limits=sizes.limits, allocated=None
+        )
 
 
 MOST_REMEMBERED = 2048

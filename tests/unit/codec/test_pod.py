@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from numawise.codec.allocated import quantity
 from numawise.codec.document import Document, read_documents, read_file
-from numawise.codec.pod import pod_from, quantity, unique_uids
+from numawise.codec.pod import pod_from, unique_uids
 from numawise.codec.workload import decode_pods
 from numawise.errors import InputError
 from numawise.quantity import Quantity

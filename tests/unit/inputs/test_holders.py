@@ -15,6 +15,7 @@ from numawise.codec.checkpoint import (
     encode_memory,
 )
 from numawise.codec.checkpoint.look import look
+from numawise.codec.checkpoint.reading import AllottedPod
 from numawise.codec.document import Document
 from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.engine.state import Block, CpuState, DeviceFile, DeviceGrant, MemoryState
@@ -41,7 +42,8 @@ def folder(
     files = tuple(
         StateFile(name, Path(name), text.encode(), look(name, text)) for name, text in texts.items()
     )
-    return StateFolder(Path(), files, allocated)
+    record = {uid: AllottedPod(own) for uid, own in allocated.items()} if allocated is not None else None
+    return StateFolder(Path(), files, record)
 
 
 def listed(*pods: Mapping[str, Any]) -> PodResources:

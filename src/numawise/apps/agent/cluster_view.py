@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from numawise.apps.agent.sight_values import ApiView
+from numawise.codec.allocated import allocated_words
 from numawise.codec.kubeconfig import ClusterAccess
 from numawise.codec.pod_phase import has_ended
 from numawise.errors import NumawiseError
@@ -104,10 +105,12 @@ class NodeCluster:
 
 
 def pod_matters(before: Object | None, after: Object | None) -> bool:
-    """Whether a pod came, went, ended, or asks for something else (rule 2)."""
+    """Whether a pod came, went, ended, asks for something else, or has it now (rule 2)."""
     if before is None or after is None:
         return True
-    return before.get("spec") != after.get("spec") or has_ended(before) != has_ended(after)
+    if before.get("spec") != after.get("spec") or has_ended(before) != has_ended(after):
+        return True
+    return allocated_words(before) != allocated_words(after)
 
 
 def node_matters(before: Object | None, after: Object | None) -> bool:

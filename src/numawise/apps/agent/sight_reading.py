@@ -35,7 +35,7 @@ from numawise.apps.agent.sight_values import (
 )
 from numawise.codec.checkpoint import CPU_FILE, PLACES
 from numawise.codec.checkpoint.look import Look, look
-from numawise.codec.checkpoint.reading import ALLOCATED_FILE, Resources, allocated_pods
+from numawise.codec.checkpoint.reading import ALLOCATED_FILE, AllottedPod, allocated_pods
 from numawise.codec.document import Document, mapping
 from numawise.codec.node import node_from
 from numawise.codec.objects import kubelet_uid
@@ -101,7 +101,7 @@ class SightReader:
         self._seen: tuple[object, object, object, Machine | None] = _NOTHING
         """What the machine was last made of, and the machine."""
         self._good: dict[str, _Remembered] = {}
-        self._record: tuple[Stamp, Mapping[str, Mapping[str, Resources]] | None] = (None, None)
+        self._record: tuple[Stamp, Mapping[str, AllottedPod] | None] = (None, None)
         self._pods: dict[str, tuple[object, RawPod | None]] = {}
         self._description: tuple[object, NodeDescription | SightProblem | None] = (None, None)
 
@@ -200,7 +200,7 @@ class SightReader:
                 )
         return StateFolder(self.folder, tuple(files), self._allocated())
 
-    def _allocated(self) -> Mapping[str, Mapping[str, Resources]] | None:
+    def _allocated(self) -> Mapping[str, AllottedPod] | None:
         path = self.folder / ALLOCATED_FILE
         now = stamp(path)
         if now is None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from copy import deepcopy
 
+from numawise.codec.allocated import quantity
 from numawise.codec.document import Document
-from numawise.codec.pod import quantity
 from numawise.codec.workload import objects_in, runtimes_of, templates_of
 from numawise.errors import InputError
 from numawise.explain.guaranteed import (

@@ -233,8 +233,10 @@ class Stage:
             if isinstance(came.decision, Crashed):
                 self.run.ended = True
                 return
-            if isinstance(came.decision, Admitted) and not act.start:
-                self.waiting[pod.uid] = came.decision
+            if isinstance(came.decision, Admitted):
+                self.node.await_size(raw)
+                if not act.start:
+                    self.waiting[pod.uid] = came.decision
             self.run.done += 1
             self.progress(self.run.done)
 

@@ -20,7 +20,7 @@ from numawise.inputs.spec import NodeInput
 from numawise.request.defaults import RawPod
 from numawise.request.resize import SIZES
 from numawise.results.explanation import Explanation
-from numawise.values import dataclass, replace
+from numawise.values import dataclass
 
 ScenarioSteps = tuple[Mapping[str, Any], ...]
 
@@ -58,8 +58,7 @@ def queued_pod(
 
 def _steps(raw: RawPod, *, here: bool, asked: bool) -> ScenarioSteps:
     """A pod that comes, and, where it is asked about, what it waits for (rules 2 and 3)."""
-    arriving = replace(raw, containers=raw.allocated, allocated=()) if raw.allocated else raw
-    steps: ScenarioSteps = () if here else ({"add": {"pod": pod_manifest(arriving)}},)
+    steps: ScenarioSteps = () if here else ({"add": {"pod": pod_manifest(raw.as_allocated)}},)
     if raw.allocated and asked:
         steps += ({"resize": {"pod": f"{raw.namespace}/{raw.name}", "containers": _sizes(raw)}},)
     return steps
@@ -68,7 +67,7 @@ def _steps(raw: RawPod, *, here: bool, asked: bool) -> ScenarioSteps:
 def _sizes(raw: RawPod) -> dict[str, Any]:
     """The sizes that a pod asks for, of those containers whose sizes differ; a limit is a request, too."""
     found = {}
-    for wanted, has in zip(raw.containers, raw.allocated, strict=False):
+    for wanted, has in zip(raw.containers, raw.as_allocated.containers, strict=True):
         if wanted != has:
             limits = {name: wanted.limits[name] for name in SIZES if name in wanted.limits}
             requests = {name: wanted.requests[name] for name in SIZES if name in wanted.requests}

@@ -31,6 +31,7 @@ from numawise.codec.publication import publication_from
 from numawise.errors import ClusterError, HostError, InputError
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
+from numawise.explain.resize import explain_resize
 from numawise.inputs.machine import read_machine
 from numawise.inputs.podresources import located
 from numawise.inputs.spec import NodeInput
@@ -290,7 +291,8 @@ def explain_rebuilt(live: Live, stateless: NodeWithoutState) -> Explanation | No
         return None
     way, node, placing = first
     if not reason:
-        found = explain(case_of(node, raw), walk=True)
+        waiting = explain_resize(node, raw) if raw.allocated is not None else None
+        found = waiting.explanation if waiting is not None else explain(case_of(node, raw), walk=True)
         return _judged(live, stateless, way, placing, found, reproduced=None)
     by_it = explain(case_of(node, raw), suggest=False)
     lowered = by_it.answer[:1].lower() + by_it.answer[1:]

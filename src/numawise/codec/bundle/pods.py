@@ -11,12 +11,15 @@ Rules kept here:
 4. A static pod goes by the uid that its kubelet knows it by, not by that of its mirror at the API server.
 5. What the kubelet said when it refused a pod stays when it is one of its own sentences; else it goes.
 6. Workloads keep what makes pods: their number and the template.
+7. Of the containers' status stays what is allocated, where the spec asks for something else, and whether they
+   run, where the pod has ended or is deleted.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from numawise.codec.allocated import RESIZE_PENDING, sizes_differ
 from numawise.codec.bundle.allowed import (
     is_amount,
     is_device_file,
@@ -29,10 +32,11 @@ from numawise.codec.bundle.allowed import (
 from numawise.codec.bundle.manifest import UUID, Names
 from numawise.codec.document import Document, Part, mapping
 from numawise.codec.kubeletlog.hints import OUT_OF
-from numawise.codec.objects import kubelet_uid
-from numawise.codec.pod_phase import is_refusal
+from numawise.codec.objects import ENDED, kubelet_uid
+from numawise.codec.pod_phase import CONTAINER_STATUSES, is_refusal
 from numawise.codec.workload import NATIVE
 from numawise.errors import InputError
+from numawise.request.model import CPU, MEMORY
 
 Data = dict[str, Any]
 
@@ -46,6 +50,7 @@ PHASES, CLASSES = (
     ("Pending", "Running", "Succeeded", "Failed", "Unknown"),
     ("Guaranteed", "Burstable", "BestEffort"),
 )
+STATES, WAITS = ("running", "waiting", "terminated"), ("Deferred", "Infeasible")
 RESTARTS = ("Always", "Never", "OnFailure")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a place in a container
 
@@ -109,7 +114,7 @@ def _pod(value: Mapping[str, Any], names: Names) -> Data:
     found: Data = {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(value, names)}
     found["spec"] = _spec(spec, names)
     given, resources = _fields(value.get("status"), "status"), _asked(found["spec"])
-    status = _status(given, resources)
+    status = _status(given, resources) | _containers(value, names)
     if backed := _backed(given, resources, names):
         status["extendedResourceClaimStatus"] = backed
     if status:
@@ -306,6 +311,51 @@ def _status(status: Mapping[str, Any], resources: frozenset[str]) -> Data:
     elif reason := _listed("reason", reason):
         found["reason"] = reason
     return found
+
+
+def _containers(pod: Mapping[str, Any], names: Names) -> Data:
+    """What is allocated, where the spec asks for something else; and what runs, where that decides (rule 7)."""
+    status, metadata = mapping(pod.get("status")), mapping(pod.get("metadata"))
+    differs = sizes_differ(mapping(pod.get("spec")), status)
+    ends = status.get("phase") in ENDED or bool(metadata.get("deletionTimestamp"))
+    found = _sizes(status) if differs else {}
+    for name in CONTAINER_STATUSES:
+        listed = status.get(name)
+        rows = []
+        for row in map(mapping, listed if isinstance(listed, list) else ()):
+            kept = _sizes(row) if differs else {}
+            state = next((word for word in STATES if word in mapping(row.get("state"))), "")
+            kept |= {"state": {state: {}}} if ends and state else {}
+            if kept:
+                rows.append({"name": names.name("container", str(row.get("name") or "")), **kept})
+        found |= {name: rows} if rows else {}
+    if differs:
+        conditions = status.get("conditions")
+        waits = [
+            {"type": RESIZE_PENDING, "status": "True", **({"reason": reason} if reason in WAITS else {})}
+            for row in map(mapping, conditions if isinstance(conditions, list) else ())
+            if row.get("type") == RESIZE_PENDING and row.get("status") == "True"
+            for reason in [row.get("reason")]
+        ]
+        found |= {"conditions": waits} if waits else {}
+    return found
+
+
+def _sizes(status: Mapping[str, Any]) -> Data:
+    """What a status says is allocated and in effect."""
+    actual = mapping(status.get("resources"))
+    sides = {side: _standard(mapping(actual.get(side))) for side in RESOURCES}
+    resources = {side: amounts for side, amounts in sides.items() if amounts}
+    sizes = {
+        "allocatedResources": _standard(mapping(status.get("allocatedResources"))),
+        "resources": resources,
+    }
+    return {key: amounts for key, amounts in sizes.items() if amounts}
+
+
+def _standard(amounts: Mapping[str, Any]) -> Data:
+    """Amounts of what can be resized."""
+    return {name: amounts[name] for name in (CPU, MEMORY) if is_amount(amounts.get(name))}
 
 
 def _listed(kind: str, value: object) -> str:

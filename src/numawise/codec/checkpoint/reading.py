@@ -182,7 +182,14 @@ ALLOCATED_FILE = "allocated_pods_state"
 Resources = Mapping[str, Any]
 
 
-def allocated_pods(text: str) -> dict[str, dict[str, Resources]]:
+class AllottedPod(dict[str, Resources]):
+    """Container → what it was allotted."""
+
+    whole: Resources | None = None
+    """What the pod was allotted as a whole; None: nothing."""
+
+
+def allocated_pods(text: str) -> dict[str, AllottedPod]:
     """Uid → container → its resources; raise ``ValueError`` when the file is none of these."""
     data = members_of(gojson.decode(text), "Checkpoint").get("data")
     if not isinstance(data, str):
@@ -190,24 +197,26 @@ def allocated_pods(text: str) -> dict[str, dict[str, Resources]]:
     entries = members_of(gojson.decode(data), "PodResourceCheckpointInfo").get("entries") or {}
     if not isinstance(entries, dict):
         raise ValueError("its entries are not a map")  # noqa: TRY004
-    found: dict[str, dict[str, Resources]] = {}
+    found: dict[str, AllottedPod] = {}
     for uid, entry in entries.items():
-        containers = members_of(entry, "PodResourceInfo").get("containerresources") or {}
+        members = members_of(entry, "PodResourceInfo")
+        containers, whole = members.get("containerresources") or {}, members.get("podlevelresources")
         if isinstance(containers, dict):
-            found[uid] = {
-                name: resources for name, resources in containers.items() if isinstance(resources, dict)
-            }
+            found[uid] = AllottedPod(
+                {name: resources for name, resources in containers.items() if isinstance(resources, dict)}
+            )
+            found[uid].whole = whole if isinstance(whole, dict) else None
     return found
 
 
-def allocated_manifest(
-    uid: str, containers: Mapping[str, Resources], namespace: str, name: str
-) -> dict[str, Any]:
+def allocated_manifest(uid: str, containers: AllottedPod, namespace: str, name: str) -> dict[str, Any]:
     """The pod of a uid as far as the file knows it."""
+    whole = {"resources": dict(containers.whole)} if containers.whole else {}
+    rows = [{"name": each, "resources": dict(own)} for each, own in containers.items()]
     return {
         "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace, "uid": uid},
-        "spec": {"containers": [{"name": each, "resources": dict(own)} for each, own in containers.items()]},
+        "spec": {"containers": rows, **whole},
     }
 
 

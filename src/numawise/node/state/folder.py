@@ -13,6 +13,7 @@ from typing import Any
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import Look
+from numawise.codec.checkpoint.reading import AllottedPod
 from numawise.engine.state import Block, CpuState, DeviceFile, MemoryState
 from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod
@@ -53,7 +54,7 @@ class StateFolder:
 
     directory: Path
     files: tuple[StateFile, ...]
-    allocated: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None
+    allocated: Mapping[str, AllottedPod] | None = None
     """Uid → container → resources, by the record of what was allocated; None: there is none to be read."""
     remarks: tuple[str, ...] = ()
     """What a person should know about how they were read."""
