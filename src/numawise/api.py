@@ -138,8 +138,12 @@ class Node:
         for uid in read.gone:
             self._node.remove(uid)
         self._came = list(unique_uids([*self._came, *read.pods]))
-        requests = [self._node.requested(raw) for raw in self._came[before:]]
-        return tuple(decision_of(outcome, alignment_text) for outcome in admit_pods(self._node, requests))
+        came = self._came[before:]
+        outcomes = admit_pods(self._node, [self._node.requested(raw) for raw in came])
+        for raw in came:
+            if raw.uid in self._node.state.active:
+                self._node.await_size(raw)
+        return tuple(decision_of(outcome, alignment_text) for outcome in outcomes)
 
     def explain(self, pod: PodNamed) -> Explanation:
         """What would become of a pod now, why, and what would change that; nothing is kept."""

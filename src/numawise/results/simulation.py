@@ -294,6 +294,8 @@ class ScenarioRun:
     interrupted: bool = False
     names: dict[str, str] = field(default_factory=dict)
     """Uid → namespace and name of every pod that ever came."""
+    waited: set[str] = field(default_factory=set)
+    """Uids of pods that waited for another size before anything happened, or came so."""
     owners: dict[str, str] = field(default_factory=dict)
     """Uid → whose pod it is, for maps with too many pods to name each."""
 
@@ -319,9 +321,9 @@ class ScenarioRun:
 
     @property
     def unsized(self) -> int:
-        """Pods that do not have the size their spec asks for, and resizes that nobody would take."""
+        """Pods that do not have the size they were given, and resizes that nobody would take."""
         refused = sum(bool(resize.refusal) for result in self.results for resize in result.resizes)
-        return refused + len(self.state.resizes.desired)
+        return refused + len(self.state.resizes.desired.keys() - self.waited)
 
     @property
     def preempted(self) -> int:

@@ -170,6 +170,7 @@ class Stage:
         """A node before the first step, its pods known by their names."""
         node.write_files = False
         stage = cls(node, ScenarioRun(node.state, node.rules, node.version), progress, most)
+        stage.run.waited = set(node.state.resizes.desired)
         for uid, pod in node.state.active.items():
             if pod is not None:
                 stage.know(uid, pod.namespace, pod.name)
@@ -182,6 +183,7 @@ class Stage:
         """The same with no steps behind it, to go on from; what happens to it does not touch this one."""
         files = replace(self.node.files, texts=dict(self.node.files.texts))
         run = replace(self.run, results=[], names=dict(self.run.names), owners=dict(self.run.owners))
+        run.waited = set(self.run.waited)
         stage = Stage(replace(self.node, files=files), run, self.progress, self.most)
         stage.called = {name: list(uids) for name, uids in self.called.items()}
         stage.waiting, stage.plugins = dict(self.waiting), dict(self.plugins)
@@ -235,6 +237,7 @@ class Stage:
                 return
             if isinstance(came.decision, Admitted):
                 self.node.await_size(raw)
+                self.run.waited |= {raw.uid} & self.node.state.resizes.desired.keys()
                 if not act.start:
                     self.waiting[pod.uid] = came.decision
             self.run.done += 1
@@ -264,6 +267,7 @@ class Stage:
     def resize(self, result: StepResult, act: ResizeStep) -> None:
         for uid in self.uids(result, [act.name]):
             there = self.node.desired(uid) is not None
+            self.run.waited.discard(uid)
             result.named.append((self.run.names[uid], there))
             result.uids.append(uid)
             try:

@@ -314,7 +314,7 @@ def _status(status: Mapping[str, Any], resources: frozenset[str]) -> Data:
 
 
 def _containers(pod: Mapping[str, Any], names: Names) -> Data:
-    """What is allocated, where the spec asks for something else; and what runs, where that decides (rule 7)."""
+    """What is allocated, where the spec asks for something else; and what runs, where it decides (rule 7)."""
     status, metadata = mapping(pod.get("status")), mapping(pod.get("metadata"))
     differs = sizes_differ(mapping(pod.get("spec")), status)
     ends = status.get("phase") in ENDED or bool(metadata.get("deletionTimestamp"))
