@@ -325,7 +325,7 @@ def _containers(pod: Mapping[str, Any], names: Names) -> Data:
         for row in map(mapping, listed if isinstance(listed, list) else ()):
             kept = _sizes(row) if differs else {}
             state = next((word for word in STATES if word in mapping(row.get("state"))), "")
-            kept |= {"state": {state: {}}} if ends and state else {}
+            kept |= {"state": {state: {}} if state else {}} if ends else {}
             if kept:
                 rows.append({"name": names.name("container", str(row.get("name") or "")), **kept})
         found |= {name: rows} if rows else {}
