@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from numawise.apps.agent.cluster_view import pod_matters
 from numawise.apps.agent.kubelet_sight import GAP, ApiView, KubeletSight, SightSource
 from numawise.apps.agent.sight_reading import SightReader
 from numawise.apps.agent.sight_values import OwnPlugin
@@ -78,6 +80,31 @@ def test_a_pod_that_is_gone_holds_until_the_kubelet_collects(node: NodeOnDisk) -
     assert free(after) == free(before) == {"gpu1", "gpu2", "gpu3"}
     assert after.state.departed == {held["metadata"]["uid"]}
     assert asks(after, pod("x", 2, 2)) == "Admitted"  # whose admission collects it
+
+
+@pytest.mark.parametrize("source", ["status", "record"])
+def test_a_pod_that_waits_for_another_size_counts_with_what_it_has(node: NodeOnDisk, source: str) -> None:
+    """And so it is published, with the size that it waits for."""
+    value = pod("a", "500m")
+    node.admit(value)
+    uid, own = value["metadata"]["uid"], {"cpu": "500m", "memory": "64Mi"}
+    waits = {**value, "spec": pod("a", "13500m")["spec"], "status": dict(value["status"])}
+    if source == "status":
+        waits["status"]["containerStatuses"] = [{"name": "c", "allocatedResources": own}]
+        waits["status"]["conditions"] = [
+            {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+        ]
+    else:
+        data = json.dumps({"entries": {uid: {"ContainerResources": {"c": {"requests": own}}}}})
+        node.put("allocated_pods_state", json.dumps({"data": data, "checksum": 1}))
+    sight = reader(node).read(ApiView(None, (waits,), synced=True))
+    assert sight.node is not None
+    for wish in (pod("x", "6"), pod("x", "12"), pod("x", "15")):
+        assert asks(sight.node, wish) == asks(node.node, wish), wish
+    assert asks(sight.node, pod("x", "6")) == "Admitted"
+    (wanted,) = sight.node.state.resizes.desired.values()
+    assert (wanted.uid, wanted.containers[0].requests["cpu"].milli) == (uid, 13500)
+    assert pod_matters(value, waits)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,35 @@ def test_bound_pods_count_before_they_are_published() -> None:
     assert takers(view, 4) == ["a", "b"]
 
 
+def test_a_bound_pod_that_waits_for_another_size_counts_with_what_it_has() -> None:
+    """On the way to what it asks for, and where its kubelet says no to that."""
+    view = cluster("a")
+    row = {"name": "c", "state": {"running": {}}, "allocatedResources": {"cpu": "1", "memory": "1Gi"}}
+    waits = {"containerStatuses": [row], "conditions": [{"type": "PodResizePending", "status": "True"}]}
+    requests = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "13500m", "memory": "1Gi"}}}]}
+    view.take_pod(api_pod("x", node="a", spec=requests, phase="Running", **waits), 1.0)
+    assert takers(view, 4) == ["a"]
+    view.take_pod(api_pod("x", node="a", version=2, spec=requests, phase="Running"), 2.0)
+    assert takers(view, 4) == []
+
+
+def test_a_pod_that_was_deleted_and_stopped_holds_nothing() -> None:
+    view = cluster("a")
+    leaving = api_pod(
+        "x", 4, "a", phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}}]
+    )
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-16T10:00:00Z"
+    view.take_pod(api_pod("y", 2, "a"), 1.0)
+    view.take_pod(leaving, 1.0)
+    assert takers(view, 4) == []
+    stopped = api_pod(
+        "x", 4, "a", 2, phase="Running", containerStatuses=[{"name": "c", "state": {"terminated": {}}}]
+    )
+    stopped["metadata"]["deletionTimestamp"] = "2026-11-16T10:00:00Z"
+    view.take_pod(stopped, 2.0)
+    assert takers(view, 4) == ["a"]
+
+
 def test_a_published_pod_that_went_is_taken_out_of_a_late_object() -> None:
     node = kubelet()
     raw = gpu_pod("x", 4)
