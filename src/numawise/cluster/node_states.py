@@ -60,7 +60,7 @@ class NodeStates:
             if source is not None and source.zones is not None:
                 late = [pod.raw for pod in uncounted(source.zones, bound) if pod.raw is not None]
                 late += [promise.pod for promise in view.promises.values()]
-                view.left = less(source.zones, [defaulted(raw) for raw in late])
+                view.left = less(source.zones, [defaulted(raw.as_allocated) for raw in late])
             return True
         replay = self._replay(view, source, source.node)
         assumed = assumed_node(replay.published, bound, view.ended.values(), view.promises.values(), replay)

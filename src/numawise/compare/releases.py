@@ -162,7 +162,7 @@ def run(case: Case, kubelet: Raw, version: Version, tune: Tune | None = None) ->
 def _running(case: Case) -> NodeState:
     """The state of a kubelet that went down while its pods ran on, as far as files and manifests say."""
     recorded = "".join(case.files.values())
-    known = {pod.uid: defaulted(pod) for pod in case.pods if f'"{pod.uid}"' in recorded}
+    known = {pod.uid: defaulted(pod.as_allocated) for pod in case.pods if f'"{pod.uid}"' in recorded}
     return NodeState(active=dict(known), running=lasting_containers(known.values()))
 
 

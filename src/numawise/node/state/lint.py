@@ -493,7 +493,7 @@ def _unrecorded(folder: StateFolder, file: StateFile, live: Live) -> Iterator[Fi
 
 
 def _wanting(pod: LivePod) -> Iterator[str]:
-    request = defaulted(pod.raw)
+    request = defaulted(pod.raw.as_allocated)
     if request.guaranteed and not request.pod_level:
         for container in request.containers:
             if container.whole_cpus and container.role is Role.APP:
