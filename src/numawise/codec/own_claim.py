@@ -31,6 +31,8 @@ def with_constraint(part: Part, way: Sequence[str]) -> tuple[str, str]:
 
     ``way``: where its constraints are.
     """
+    if not part.at(*way[:-1]).value:
+        return "", "it requests no devices"
     wanted: Any = deepcopy(part.value)
     around = wanted
     for step in way[:-1]:
