@@ -440,7 +440,7 @@ def start_node(node: NodeInput) -> SimulatedNode:
 
         kubelet = published_node(node.publication)
         kubelet.describe(node.description)
-        return _without_ended(kubelet, node)
+        return _left(kubelet, node.ended)
     try:
         kubelet = started(
             node.machine,
@@ -451,32 +451,21 @@ def start_node(node: NodeInput) -> SimulatedNode:
             state_file=node.state_place,
         )
     except KubeletRefused as refusal:
-        raise _not_known(node, refusal) or _with_remedy(node, refusal) from None
+        from numawise.inputs.state import refusal_with_fix  # noqa: PLC0415 - a refusal is rare
+        from numawise.node.state.folder import Against  # noqa: PLC0415
+
+        against = Against(node.machine, node.config, None, node.version)
+        raise _not_known(node, refusal) or refusal_with_fix(refusal, node.state, against) from None
     kubelet.describe(node.description)
     kubelet.run_already(node.running, node.holders.gone)
     node.hold_published(kubelet)
-    return _without_ended(kubelet, node)
+    return _left(kubelet, node.ended)
 
 
-def _without_ended(kubelet: SimulatedNode, node: NodeInput) -> SimulatedNode:
-    for uid in node.ended:
+def _left(kubelet: SimulatedNode, uids: frozenset[str]) -> SimulatedNode:
+    for uid in uids:
         kubelet.remove(uid)
     return kubelet
-
-
-def _with_remedy(node: NodeInput, refusal: KubeletRefused) -> KubeletRefused:
-    """A refusal with what the linter of state files has against it."""
-    if node.state is None or refusal.advice:
-        return refusal
-    from numawise.node.state.folder import Against  # noqa: PLC0415 - a refusal is rare
-    from numawise.node.state.lint import verify  # noqa: PLC0415
-
-    for finding in verify(node.state, Against(node.machine, node.config, None, node.version)):
-        if finding.kubelet and finding.stage == refusal.stage:
-            return KubeletRefused(
-                refusal.stage, refusal.reason, file=refusal.file, field=refusal.field, advice=finding.fix
-            )
-    return refusal
 
 
 def _not_known(node: NodeInput, refusal: KubeletRefused) -> InputError | None:

@@ -25,8 +25,8 @@ from numawise.codec.checkpoint.reading import (
 from numawise.codec.document import read_documents
 from numawise.codec.hardware.nrt import KIND, NodeTopology, is_topology, read_topology
 from numawise.codec.infile import is_file, is_folder, is_there, members, read_raw
-from numawise.errors import InputError
-from numawise.node.state.folder import StateFile, StateFolder
+from numawise.errors import InputError, KubeletRefused
+from numawise.node.state.folder import Against, StateFile, StateFolder
 
 ADVICE = "give the folder with cpu_manager_state, as in /var/lib/kubelet, or the files themselves"
 
@@ -125,3 +125,16 @@ def read_published(words: str | Sequence[str], node: str = "") -> NodeTopology |
     if len(documents) != 1 or not is_topology(documents[0].value):
         return None
     return read_topology(documents[0].root, node)
+
+
+def refusal_with_fix(refusal: KubeletRefused, state: StateFolder | None, against: Against) -> KubeletRefused:
+    """A refusal with what the linter of state files says against it."""
+    if state is None or refusal.advice:
+        return refusal
+    from numawise.node.state.lint import verify  # noqa: PLC0415 - a refusal is rare
+
+    for finding in verify(state, against):
+        if finding.kubelet and finding.stage == refusal.stage:
+            stage, reason, file, field = refusal.stage, refusal.reason, refusal.file, refusal.field
+            return KubeletRefused(stage, reason, file=file, field=field, advice=finding.fix)
+    return refusal

@@ -21,6 +21,7 @@ from numawise.engine.start import CPU_START, MEMORY_START, Records, start
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.node.refusal_codes import code_of
+from numawise.node.state import repair_request as repairs
 from numawise.node.state.assumed import assumed_machine
 from numawise.node.state.folder import (
     Against,
@@ -43,15 +44,6 @@ from numawise.node.state.memory_tables import (
     recorded_reservation,
 )
 from numawise.node.state.readers import informed, problem_of, readings, rules_for
-from numawise.node.state.repair_request import (
-    ADAPT_CPUS,
-    ADAPT_MEMORY,
-    CHECKSUM,
-    DRAIN,
-    IF_RIGHT,
-    KEEPS,
-    RepairRequest,
-)
 from numawise.request.defaults import defaulted
 from numawise.request.model import Role
 from numawise.results.finding import RANK, Finding, Place, Severity, found
@@ -182,7 +174,7 @@ def _with_message(
             said = replace(finding, kubelet=message, stage=stage)
             return [*findings[:at], said, *findings[at + 1 :]]
     text = f"a kubelet {shown(against.version)} does not start on it"
-    fix = f"{DRAIN}, then remove it: {RepairRequest(reset=(file.name,)).command}"
+    fix = f"{repairs.DRAIN}, then remove it: {repairs.RepairRequest(reset=(file.name,)).command}"
     if code == "NW306":
         text = _reservation(folder, against) or text
     return [*findings, found(code, place, text, fix=fix, kubelet=message, stage=stage)]
@@ -220,7 +212,7 @@ def damage(file: StateFile, version: Version = DEFAULT) -> tuple[Finding, ...]:
 def _file(file: StateFile, against: Against) -> Iterator[Finding]:
     look = file.look
     devices = file.name == DEVICE_FILE
-    reset = f"{DRAIN}, then remove it: {RepairRequest(reset=(file.name,)).command}"
+    reset = f"{repairs.DRAIN}, then remove it: {repairs.RepairRequest(reset=(file.name,)).command}"
     problem = problem_of(file.name, file.text, rules_for(look, against.version, gate=against.pod_level))
     if not look.format:
         message = f"cannot be read: {look.problem}"
@@ -242,7 +234,7 @@ def _file(file: StateFile, against: Against) -> Iterator[Finding]:
             now = f"the configuration has {POLICIES[file.name]}: {policy}"
             message = f"was written under policy {look.policy}; {now}"
             back = f"set {POLICIES[file.name]} back to {look.policy}"
-            fix = f"{back}, or {DRAIN}, then remove it: numawise plan switch shows all steps"
+            fix = f"{back}, or {repairs.DRAIN}, then remove it: numawise plan switch shows all steps"
             yield found("NW301", file.place(), message, fix=fix)
 
 
@@ -253,7 +245,7 @@ def _checksums(file: StateFile, against: Against, problem: str) -> Iterator[Find
         missing = checksum.stored is None
         says = "there is no checksum" if missing else f"the {checksum.member} is {checksum.stored}"
         message = f"{says}, but should be {checksum.right} ({file.look.format})"
-        fix = f"{IF_RIGHT}: {CHECKSUM.command}"
+        fix = f"{repairs.IF_RIGHT}: {repairs.CHECKSUM.command}"
         place = file.place(checksum.member)
         if problem and not (missing and file.look.problem):
             yield found("NW304" if file.name == DEVICE_FILE else "NW302", place, message, fix=fix)
@@ -290,12 +282,9 @@ def _cpus(folder: StateFolder, against: Against) -> Iterator[Finding]:
     if not shared and owners:
         online = against.machine.layout.all if against.machine is not None else 0
         left = online & ~known_cpus(folder) & ~(strictly_reserved(against) or 0)
-        message = "the shared pool is empty: every CPU is given away"
-        fix = "remove a pod that has CPUs of its own: numawise state repair --drop-pod"
-        if left:
-            message = f"the shared pool is empty; nobody has {cpus_word(left)}"
-            fix = f"{ADAPT_CPUS.command}; {KEEPS}"
-        yield found("NW309", file.place("defaultCpuSet"), message, fix=fix)
+        why = f"; nobody has {cpus_word(left)}" if left else ": every CPU is given away"
+        fix = f"{repairs.ADAPT_CPUS.command}; {repairs.KEEPS}" if left else ""
+        yield found("NW309", file.place("defaultCpuSet"), f"the shared pool is empty{why}", fix=fix)
     if file.look.format == V1 and file.look.by_id:
         yield found("NW316", place, f"knows {len(file.look.by_id)} containers by their ids alone")
     if against.machine is not None and shared:
@@ -320,11 +309,11 @@ def _cpu_drift(folder: StateFolder, file: StateFile, against: Against, machine: 
         if holder.cpus & gone:
             who = label(holder, against.live)
             message = f"not online any more: {cpus_word(holder.cpus & gone)} of {who}"
-            fix = f"bring them online, or drop the pod and adapt the rest: {ADAPT_CPUS.command}"
+            fix = f"bring them online, or drop the pod and adapt the rest: {repairs.ADAPT_CPUS.command}"
             yield found("NW305", file.place("entries"), message, fix=fix)
     if gone & folder.cpu.shared:
         message = f"not online any more: {cpus_word(gone & folder.cpu.shared)} of the shared pool"
-        fix = f"bring them online, or: {ADAPT_CPUS.command}"
+        fix = f"bring them online, or: {repairs.ADAPT_CPUS.command}"
         yield found("NW305", file.place("defaultCpuSet"), message, fix=fix)
     if new:
         node = _configured(against)
@@ -332,7 +321,7 @@ def _cpu_drift(folder: StateFolder, file: StateFile, against: Against, machine: 
             yield found("NW317", file.place(), f"not recorded: {cpus_word(new)}; reserved strictly, or new")
         elif left := new & ~node.rules.reserved_cpus:  # about reserved ones the kubelet says more
             message = f"online, but neither in the shared pool nor assigned: {cpus_word(left)}"
-            fix = f"{ADAPT_CPUS.command} adds them to the pool"
+            fix = f"{repairs.ADAPT_CPUS.command} adds them to the pool"
             yield found("NW305", file.place("defaultCpuSet"), message, fix=fix)
 
 
@@ -372,9 +361,9 @@ def _memory(folder: StateFolder, against: Against) -> Iterator[Finding]:
         return
     safe = f"not safe to adapt: {change.obstacle}" if change.obstacle else "safe to adapt"
     fix = (
-        f"{DRAIN}, then {RepairRequest(reset=(MEMORY_FILE,)).command}"
+        f"{repairs.DRAIN}, then {repairs.RepairRequest(reset=(MEMORY_FILE,)).command}"
         if change.obstacle
-        else f"{ADAPT_MEMORY.command}; {KEEPS}"
+        else f"{repairs.ADAPT_MEMORY.command}; {repairs.KEEPS}"
     )
     lost = any(one.held and one.source == MEMORY_FILE for one in unmatched_entries(folder, against.machine))
     code = "NW311" if lost else "NW310"
