@@ -20,6 +20,7 @@ from numawise.apps.scheduler.manifest import (
     CLIENT_SECRET,
     KEY,
     SERVER_SECRET,
+    WAITS,
     SchedulerWish,
     StockWish,
     scheduler_objects,
@@ -123,6 +124,10 @@ WORDS = {
     "XX-kube-scheduler-image-XX": 'include "numawise.kubeScheduler" .',
     "XX-unpublished-XX": ".Values.scheduler.unpublished",
     "XX-stamp-XX": 'include "numawise.stamp" .',
+    "XX-patience-XX": ".Values.scheduler.patience",
+    "XX-kept-places-XX": ".Values.scheduler.keptPlaces",
+    "XX-kept-seconds-XX": ".Values.scheduler.keptSeconds",
+    "XX-promise-XX": ".Values.scheduler.promise",
 }
 """Word in an object → expression (rule 2)."""
 NUMBERS = {
@@ -130,9 +135,10 @@ NUMBERS = {
     7002: ".Values.kubeScheduler.replicas",
     7003: ".Values.heal.replicas",
 }
-NAMESPACE, HELM_IMAGE, HELM_STOCK, UNPUBLISHED, STAMP = WORDS
+NAMESPACE, HELM_IMAGE, HELM_STOCK, UNPUBLISHED, STAMP, *_ = WORDS
 EACH, CHOSEN = "XX-each-XX", ".Values.heal.namespaces"
 """One of a list, and the list of namespaces that the healer looks after; an empty one: all."""
+HELM_WAITS = tuple((option, f"XX-{option.removeprefix('--')}-XX") for option, _ in WAITS)
 
 
 def templated(objects: Sequence[Json]) -> str:
@@ -195,7 +201,9 @@ POLICIES_KNOWN = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1
 def helm_templates() -> dict[str, str]:
     """File → text."""
     wish = ClusterWish(HELM_IMAGE, namespace=NAMESPACE)
-    extender = SchedulerWish(HELM_IMAGE, NAMESPACE, 7001, UNPUBLISHED, STAMP, stock=True, callers=(EACH,))
+    extender = SchedulerWish(
+        HELM_IMAGE, NAMESPACE, 7001, UNPUBLISHED, HELM_WAITS, STAMP, stock=True, callers=(EACH,)
+    )
     acting = when(POLICIES_KNOWN, healer(apply=True, holds=True), healer(apply=True, holds=False))
     watching = healer(apply=False, holds=False)
     stock = when(

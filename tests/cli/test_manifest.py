@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from numawise.apps.scheduler.manifest import WAITS
+from numawise.cli.scheduler import command
 from tests import needs
 from tests.cli.run import program
 
@@ -47,6 +49,25 @@ def test_mistakes_are_one_sentence(words: list[str], said: str) -> None:
     assert said in ran.err
     assert ran.err.count("\n") == 1
     assert ran.out == ""
+
+
+def test_how_long_the_extender_waits_is_set_where_it_is_installed() -> None:
+    def options(*words: str) -> dict[str, str]:
+        (pods,) = [
+            one
+            for one in objects(*IMAGE, "--for", "scheduler", "--tls", "given", *words)
+            if one["kind"] == "Deployment"
+        ]
+        (container,) = pods["spec"]["template"]["spec"]["containers"]
+        words = container["args"]
+        return dict(zip(words[1::2], words[2::2], strict=True))
+
+    usual = {param.opts[0]: f"{param.default:g}" for param in command.params if param.opts[0] in dict(WAITS)}
+    assert {name: options()[name] for name in usual} == usual == dict(WAITS)
+    changed = {"--patience": "60", "--kept-places": "0", "--kept-seconds": "90.5", "--promise": "240"}
+    made = options(*(word for option in changed.items() for word in option))
+    assert made == {**options(), **changed}
+    assert program("manifest", *IMAGE, "--promise", "nan").status == 2
 
 
 @pytest.mark.parametrize(("words", "there", "missing"), [

@@ -21,6 +21,8 @@ from tests.kube.server import kubeconfig
     (["--client-ca", "ca.pem"],                                2, "--client-ca needs --tls-cert and --tls-key"),
     (["--tls-cert", "/nowhere/c", "--tls-key", "/nowhere/k"],  3, "/nowhere/c cannot be read: No such file or directory"),
     (["--patience", "nan"],                                    2, "--patience nan is not a number of seconds"),
+    (["--kept-seconds", "nan"],                                2, "--kept-seconds nan is not a number of seconds"),
+    (["--kept-places", "9"],                                   2, "9 is not in the range 0<=x<=8"),
     (["--promise", "0"],                                       2, "0.0 is not in the range 1<=x<=3600"),
     (["--unpublished", "maybe"],                               2, "'maybe' is not one of 'pass', 'hold'"),
     (["--kubeconfig", "/nowhere/config"],                      5, "/nowhere/config: there is no such file"),

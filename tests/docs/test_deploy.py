@@ -126,6 +126,10 @@ def rendered(name: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
             value = value[part]
         return value
 
+    def shown(text: str) -> str:
+        value = value_of(text)
+        return f'"{value}"' if isinstance(value, int) and text.endswith(" | quote") else str(value)
+
     def holds(text: str) -> bool:
         if text.startswith(".Capabilities.APIVersions.Has "):
             return True
@@ -151,7 +155,7 @@ def rendered(name: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         elif words == "end":
             showing.pop()
         elif showing[-1]:
-            lines.append(EXPRESSION.sub(lambda match: str(value_of(match[1])), line))
+            lines.append(EXPRESSION.sub(lambda match: shown(match[1]), line))
     assert showing == [True]
     return [value for value in yaml.safe_load_all("\n".join(lines)) if value]
 

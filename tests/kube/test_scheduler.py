@@ -88,6 +88,26 @@ def test_the_recorded_questions(asked: Extender) -> None:
     assert answer["NodeNames"] is None
 
 
+def test_pods_that_wait_elsewhere_close_no_free_half(asked: Extender, cluster: State) -> None:
+    """Five pods of one tenant whose volume is on node b: kube-scheduler names no other node for them."""
+    cluster.put_pod(api_pod("x", 4, "a", restart="Always"))
+    for number in range(2):
+        cluster.put_pod(api_pod(f"y{number}", 4, "b", number + 2, restart="Always"))
+    waiting = [question(f"w{number}", 4, "b", created="2020-01-01T00:00:00Z") for number in range(5)]
+    for one in waiting:
+        one["Pod"]["metadata"]["namespace"] = "tenant"
+        cluster.put_pod(one["Pod"])
+    until(lambda: asked.metric("numawise_cluster_pods") == "8", "pods are seen")
+    for one in waiting:
+        assert asked.ask("filter", one)["NodeNames"] == []
+    for priority in (0, 1_000_000, 2_000_000_000):
+        late = question(f"p{priority}", 4, "a", "b", spec={"priority": priority})
+        assert asked.ask("filter", late)["NodeNames"] == ["a"]
+        assert (
+            asked.ask("filter", question(f"p{priority}", 4, "b"))["NodeNames"] == []
+        )  # not promised any more
+
+
 def test_victims(asked: Extender, cluster: State) -> None:
     for node in ("a", "b"):
         for half in range(2):

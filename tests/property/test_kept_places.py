@@ -6,7 +6,7 @@ import pytest
 
 from numawise.apps.simulate.cluster import TraceSettings, _ByNode, _Given, run_trace
 from numawise.cluster.asking import Asker, Member, members_of
-from numawise.cluster.kept_places import KeptPlaces
+from numawise.cluster.kept_places import KeptPlaces, KeptTerms, LatePod, turn_of
 from numawise.node.node import SimulatedNode
 from numawise.results.cluster import OURS, Arrival
 from tests.unit.cluster.nodes import gpu_pod, kubelet, nodes, put
@@ -82,17 +82,17 @@ def test_the_place_with_the_fewest_pods_to_end() -> None:
     asker = Asker(members)
     full(members[0], asker, 2, 2, 1, 1, 1)
     full(members[1], asker, 2, 2, 3)
-    kept = KeptPlaces(members, asker)
+    kept = KeptPlaces(members, asker, KeptTerms(places=2))
     first, second = gpu_pod("w0", 4), gpu_pod("w1", 4)
-    kept.keep([first, second])
+    kept.keep([LatePod(second, 2.0), LatePod(first, 1.0)], 10.0)
     assert [(place.member.name, sorted(place.uids)) for place in kept.places.values()] == [
         ("n1", ["n1-2"]),
         ("n0", ["n0-0", "n0-1"]),
     ]
     small = gpu_pod("small", 1)
-    assert not kept.allows(members[1], small)
-    assert kept.allows(members[0], small)
-    assert kept.allows(members[1], first)
+    assert not kept.allows(members[1], small, turn_of(small))
+    assert kept.allows(members[0], small, turn_of(small))
+    assert kept.allows(members[1], first, turn_of(first, 1.0))
 
 
 def test_who_takes_nothing_that_is_waited_for_may_pass() -> None:
@@ -100,14 +100,15 @@ def test_who_takes_nothing_that_is_waited_for_may_pass() -> None:
     asker = Asker(members)
     full(members[0], asker, 4, 3)
     kept = KeptPlaces(members, asker)
-    kept.keep([gpu_pod("w", 4)])
-    assert not kept.allows(members[0], gpu_pod("small", 1))
-    assert kept.allows(members[0], gpu_pod("no-gpu", 0))
-    assert kept.allows(members[0], gpu_pod("shared", 0, cpu="500m"))
+    kept.keep([LatePod(gpu_pod("w", 4))], 0.0)
+    small, none, shared = gpu_pod("small", 1), gpu_pod("no-gpu", 0), gpu_pod("shared", 0, cpu="500m")
+    assert not kept.allows(members[0], small, turn_of(small))
+    assert kept.allows(members[0], none, turn_of(none))
+    assert kept.allows(members[0], shared, turn_of(shared))
 
 
 def test_what_fits_no_empty_node_keeps_nothing() -> None:
     members = nodes(1)
     kept = KeptPlaces(members, Asker(members))
-    kept.keep([gpu_pod("w", 5)])
+    kept.keep([LatePod(gpu_pod("w", 5))], 0.0)
     assert not kept.places

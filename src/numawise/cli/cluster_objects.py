@@ -8,7 +8,13 @@ from numawise.apps.agent.manifest import ManifestWish, manifest
 from numawise.apps.agent.rights import EXPORT
 from numawise.apps.heal.manifest import HealWish, heal_objects
 from numawise.apps.scheduler.certificate_objects import manager_objects, secret_objects, stamp_of
-from numawise.apps.scheduler.manifest import SchedulerWish, StockWish, scheduler_objects, stock_objects
+from numawise.apps.scheduler.manifest import (
+    WAITS,
+    SchedulerWish,
+    StockWish,
+    scheduler_objects,
+    stock_objects,
+)
 from numawise.codec.hardware.nrt_definition import topology_definition
 from numawise.host.certificates import MadeCertificates
 from numawise.service.manifest import Json, critical_quota, namespace_object
@@ -34,6 +40,7 @@ class ClusterWish:
     unpublished: str = "pass"
     callers: tuple[str, ...] = ()
     """Networks that may connect to the extender, beside the second kube-scheduler."""
+    waits: tuple[tuple[str, str], ...] = WAITS
     heal_applies: bool = False
     heal_holds: bool = True
     """The cluster knows MutatingAdmissionPolicies."""
@@ -78,6 +85,7 @@ def extender_objects(wish: ClusterWish, certificates: MadeCertificates | None) -
         wish.image,
         wish.namespace,
         unpublished=wish.unpublished,
+        waits=wish.waits,
         stamp=stamp,
         stock=bool(wish.stock_image),
         callers=wish.callers,

@@ -2,11 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from numawise.cli.agent_manifest import check_image, check_namespace
+from numawise.cli.serving import check_waiting, waiting_options
 from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ Exit status: 0 printed, 2 bad input, 3 no certificates could be made."""
     "of the control plane's hosts, where its scheduler asks; may be given several times.  [default: all, "
     "with --kubernetes none]",
 )
+@waiting_options
 @click.option("--heal-applies", is_flag=True, help="The healer acts; without, it says what it would do.")
 @click.option(
     "--heal-in",
@@ -135,12 +137,14 @@ def command(
     heal_in: tuple[str, ...],
     control_plane: str,
     certificates: str,
+    **waits: Any,  # noqa: ANN401 - the options of waiting_options
 ) -> int:
     """Print the objects that run numawise in a cluster, with no more rights than each part needs."""
     from numawise.cli.cluster_objects import SCHEDULER, ClusterWish, cluster_objects  # noqa: PLC0415 - keeps --help quick
     from numawise.codec.output import comment_lines, manifest_yaml  # noqa: PLC0415
 
     check_namespace(namespace)
+    check_waiting(waits)
     if control_plane:
         _show_control_plane(namespace, control_plane)
         return 0
@@ -158,6 +162,7 @@ def command(
         _stock_image(kubernetes, kube_scheduler_image),
         unpublished,
         tuple(map(_network, extender_from)),
+        _waits(waits),
         heal_applies,
         _knows_policies(kubernetes),
         tuple(dict.fromkeys(heal_in)),
@@ -170,6 +175,14 @@ def command(
     texts = map(manifest_yaml, cluster_objects(wish, made))
     click.echo(comment_lines(head) + "---\n".join(texts), nl=False)
     return 0
+
+
+def _waits(given: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The extender's options about pods that wait, in the order in which the manifest has them."""
+    from numawise.apps.scheduler.manifest import WAITS  # noqa: PLC0415
+
+    names = [option for option, _ in WAITS]
+    return tuple((name, f"{given[name[2:].replace('-', '_')]:.10g}") for name in names)
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -1,20 +1,21 @@
 """``numawise scheduler``: an extender that tells kube-scheduler what every kubelet would say."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from numawise.cli.serving import (
+    check_waiting,
     cluster_options,
     listen_address,
     log_option,
     needed_address,
     pages_option,
     service_log,
+    waiting_options,
 )
-from numawise.errors import InputError, quoted
+from numawise.errors import InputError
 
 if TYPE_CHECKING:
     from numawise.apps.scheduler.run import SchedulerPlan
@@ -73,22 +74,7 @@ Exit status: 0 ended by SIGTERM or SIGINT, 2 bad options or an extra is missing,
     show_default=True,
     help="What becomes of pods that cannot be read.",
 )
-@click.option(
-    "--patience",
-    type=click.FloatRange(0, 10**7),
-    default=300,
-    show_default=True,
-    metavar="SECONDS",
-    help="A pod that has waited so long gets a place kept: nobody who came later takes it away.",
-)
-@click.option(
-    "--promise",
-    type=click.FloatRange(1, 3600),
-    default=30,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a node counts as chosen for a pod that is not seen bound.",
-)
+@waiting_options
 @cluster_options
 @log_option
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and the configuration, and end.")
@@ -103,9 +89,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - the options
     """
     address = _address(given)
     pages = listen_address(given["pages"], PAGES, "--pages")
-    for name in ("patience", "promise"):
-        if not math.isfinite(given[name]):
-            raise InputError(f"--{name} {quoted(given[name])} is not a number of seconds")
+    check_waiting(given)
     if given["print_config"]:
         _print_config(address)
         return 0
@@ -141,6 +125,7 @@ def _plan(
 ) -> "SchedulerPlan":
     from numawise.apps.scheduler.questions import ExtenderSettings  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.scheduler.run import SchedulerPlan  # noqa: PLC0415
+    from numawise.cluster.kept_places import KeptTerms  # noqa: PLC0415
     from numawise.cluster.live import LiveSettings  # noqa: PLC0415
     from numawise.kube.client import access_to  # noqa: PLC0415
 
@@ -148,6 +133,7 @@ def _plan(
         unpublished=given["unpublished"],
         promise_seconds=given["promise"],
         patience=given["patience"],
+        kept=KeptTerms(given["kept_places"], given["kept_seconds"]),
     )
     settings = ExtenderSettings(given["unpublished"], given["unreadable"])
     return SchedulerPlan(access_to(given["kubeconfig"], given["cluster"]), address, pages, live, settings)
@@ -188,7 +174,10 @@ def _show(address: "ExtenderAddress", pages: tuple[str, int] | None, given: dict
         who = f"clients with a certificate of {files.client_authority}"
     reads = ", ".join(f"{right.resource} ({', '.join(right.verbs)})" for right in SCHEDULER_RIGHTS)
     how = "in the clear" if files is None else f"with {files.certificate}"
-    kept = f"places are kept for pods that have waited {given['patience']:.0f} seconds"
+    kept = "no places are kept for pods that wait"
+    if given["kept_places"]:
+        kept = f"places are kept for pods that have waited {given['patience']:.0f} seconds, "
+        kept += f"{given['kept_places']} for each namespace, for {given['kept_seconds']:.0f} seconds"
     unread = f"pods that cannot be read: {given['unreadable']}"
     lines = [
         f"Would answer kube-scheduler at {address.host}:{address.port}, {how}: {who}.",

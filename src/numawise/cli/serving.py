@@ -1,7 +1,8 @@
 """Options of commands that go on for ever: where they answer, how they log, which cluster they serve."""
 
+import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -58,6 +59,59 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(CLUSTER_OPTIONS):
         command = option(command)
     return command
+
+
+WAITING_OPTIONS = (
+    click.option(
+        "--patience",
+        type=click.FloatRange(0, 10**7),
+        default=300,
+        show_default=True,
+        metavar="SECONDS",
+        help="A pod that has waited so long gets a place kept: nobody of its priority who came later, and "
+        "nobody of a lower one, takes it away.",
+    ),
+    click.option(
+        "--kept-places",
+        type=click.IntRange(0, 8),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="How many places are kept for the pods of one namespace at a time; 0: none is ever kept.",
+    ),
+    click.option(
+        "--kept-seconds",
+        type=click.FloatRange(1, 10**7),
+        default=1800,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long a place is kept; then the namespace has none in its stead for as long.",
+    ),
+    click.option(
+        "--promise",
+        type=click.FloatRange(1, 3600),
+        default=30,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long a node counts as chosen for a pod that is not seen bound.",
+    ),
+)
+"""How the extender treats pods that wait."""
+
+
+def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--patience``, ``--kept-places``, ``--kept-seconds`` and ``--promise``."""
+    for option in reversed(WAITING_OPTIONS):
+        command = option(command)
+    return command
+
+
+def check_waiting(given: Mapping[str, Any]) -> None:
+    """What is no number passes click's bounds."""
+    for name in ("patience", "kept_seconds", "promise"):
+        if not math.isfinite(given[name]):
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} {quoted(given[name])} is not a number of seconds")
 
 
 def listen_address(text: str, default: str, field: str = "--listen") -> tuple[str, int] | None:

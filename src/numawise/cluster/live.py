@@ -10,7 +10,8 @@ Rules kept here:
 3. An answer says how it was come by: ``exact``; ``conservative``, also where the published state is
    incomplete, old or does not fit what the API server shows; ``unknown``.  ``problems`` has the sentences.
 4. For pods that have waited longer than the patience, and were asked for not long ago, places are kept
-   (``cluster.kept_places``).
+   (``cluster.kept_places``): on nodes that the last question named, which are those that the scheduler's own
+   filters left.  A pod that changes is asked for anew first.
 5. Shapes are learned from every pod that is seen; old ones are forgotten bit by bit.
 6. Time only goes forward here: a clock that jumps back stands still.
 """
@@ -24,6 +25,7 @@ from numawise.cluster.asking import Situation, looks_nowhere
 from numawise.cluster.assumed import EndedPod, Promise
 from numawise.cluster.choice import Shapes, company
 from numawise.cluster.foreign import REFUSED, judged
+from numawise.cluster.kept_places import AskedPods, KeptTerms, Turn, turn_of
 from numawise.cluster.last_said import LastSaid
 from numawise.cluster.node_states import NodeStates
 from numawise.cluster.node_view import NodeView
@@ -55,8 +57,6 @@ __all__ = [
 Object = Mapping[str, Any]
 PASS, HOLD = "pass", "hold"
 NOT_PUBLISHED = "nothing is published about this node"
-ASKED_LATELY = 600.0
-"""Seconds after which nobody keeps a place for a pod that the scheduler no longer asks about."""
 ANY_PLACE = NodeRating(None, 0)
 REMEMBERED = 600.0
 """Seconds that a pod is remembered which is gone and no longer published: an older object may still come."""
@@ -74,6 +74,7 @@ class LiveSettings:
     """How long a promise counts that is never seen bound."""
     patience: float = 300.0
     """Seconds that a pod waits before a place is kept for it."""
+    kept: KeptTerms = KeptTerms()
     stale_seconds: float = 120.0
     """A pod that runs so long without being published makes a published state old."""
 
@@ -102,14 +103,13 @@ class LiveCluster:
         self.pods: dict[str, ClusterPod] = {}
         """Every pod that is there, by uid."""
         self.promises: dict[str, Promise] = {}
-        self.states = NodeStates(settings.stale_seconds)
+        self.states = NodeStates(settings.stale_seconds, settings.kept)
         self.asker, self.chooser, self.kept = self.states.asker, self.states.chooser, self.states.kept
         self.members = self.states.members
         self.reading, self.topologies = PodReading(), TopologyReading()
         self._numbers = count()
         self._dirty: set[str] = set()
-        self._tried: dict[str, float] = {}
-        """Pods that no node took when they were last asked about, and when that was."""
+        self._asked = AskedPods()
         self._said = LastSaid[NodeVerdict]()
         self.changes = 0
         """How often something was heard or promised."""
@@ -206,8 +206,10 @@ class LiveCluster:
             self.pods[pod.uid] = pod
             if before is None and pod.raw is not None and not pod.ended:
                 self.shapes.see(pod.raw)
-        if pod.node or gone or pod.ended or pod.leaving:
-            self._tried.pop(pod.uid, None)
+        if not pod.waits or gone or (before is not None and before.raw != pod.raw):
+            self._asked.discard(pod.uid)
+        if pod.node and pod.raw is not None and not gone:
+            self.kept.bound(pod.raw)
         if (gone or pod.ended or pod.node) and pod.uid in self.promises:
             self.withdraw(pod.uid)
         if not pod.node:
@@ -234,7 +236,7 @@ class LiveCluster:
         self.promises[raw.uid] = promise
         view = self._view(node)
         view.promises[raw.uid] = promise
-        self._tried.pop(raw.uid, None)
+        self._asked.discard(raw.uid)
         self._changed(view)
 
     def withdraw(self, uid: str) -> None:
@@ -247,6 +249,17 @@ class LiveCluster:
 
     # --- what kubelets would say --------------------------------------------------------------
 
+    def ask(self, raw: RawPod, names: Sequence[str] | None, now: float) -> list[NodeVerdict]:
+        """``judge`` for a pod that is to be bound to one of these nodes: if none takes it, it waits."""
+        verdicts = self.judge(raw, names, now)
+        if raw.uid in self.pods:
+            if any(verdict.rating is not None and not verdict.kept for verdict in verdicts):
+                self._asked.discard(raw.uid)
+            else:
+                views = (self.views.get(verdict.node) for verdict in verdicts)
+                self._asked.add(raw.uid, self._clock, (view.number for view in views if view is not None))
+        return verdicts
+
     def judge(self, raw: RawPod, names: Sequence[str] | None, now: float) -> list[NodeVerdict]:
         """What each node would do with a pod, in the order of the names; None: all nodes."""
         self._expire(now)
@@ -254,16 +267,17 @@ class LiveCluster:
         names = self.names if names is None else names
         self._refresh_all(names)
         self._keep_places(now)
-        kept = {id(place.member) for place in self.kept.earlier(raw)}
         verdicts = self._verdicts(names, raw)
-        if kept:
-            verdicts = [self._with_kept(verdict, raw, kept) for verdict in verdicts]
-        if raw.uid in self.pods:
-            if any(verdict.rating is not None and not verdict.kept for verdict in verdicts):
-                self._tried.pop(raw.uid, None)
-            else:
-                self._tried[raw.uid] = self._clock
-        return verdicts
+        if not self.kept.places:
+            return verdicts
+        turn = self.turn(raw)
+        kept = {id(place.member) for place in self.kept.earlier(turn)}
+        return [self._with_kept(verdict, raw, turn, kept) for verdict in verdicts] if kept else verdicts
+
+    def turn(self, raw: RawPod) -> Turn:
+        """A pod's place in the order of pods: one that is not known came last."""
+        known = self.pods.get(raw.uid)
+        return turn_of(raw, known.created) if known is not None else turn_of(raw)
 
     def ranked(self, verdicts: Iterable[NodeVerdict]) -> list[NodeVerdict]:
         """Those nodes that would let the pod in and are kept for nobody else, the best first.
@@ -446,36 +460,32 @@ class LiveCluster:
             return NodeVerdict(name, ANY_PLACE, "", UNKNOWN)
         return NodeVerdict(name, None, NOT_PUBLISHED, UNKNOWN)
 
-    def _with_kept(self, verdict: NodeVerdict, raw: RawPod, kept: set[int]) -> NodeVerdict:
+    def _with_kept(self, verdict: NodeVerdict, raw: RawPod, turn: Turn, kept: set[int]) -> NodeVerdict:
         view = self.views.get(verdict.node)
         if verdict.rating is None or view is None or view.member is None or id(view.member) not in kept:
             return verdict
-        if self.kept.allows(view.member, raw):
+        if self.kept.allows(view.member, raw, turn):
             return verdict
-        for place in self.kept.earlier(raw):
+        for place in self.kept.earlier(turn):
             if place.member is view.member:
-                words = f"kept for pod {place.pod.namespace}/{place.pod.name}, which has waited longer"
+                why = "has waited longer" if place.turn[0] == turn[0] else "has a higher priority"
+                words = f"kept for pod {place.pod.namespace}/{place.pod.name}, which {why}"
                 return replace(verdict, kept=words)
         return verdict
 
     def _keep_places(self, now: float) -> None:
         """Rule 4."""
-        late = []
-        for uid, tried in list(self._tried.items()):
-            pod = self.pods.get(uid)
-            if pod is None or not pod.waits or pod.raw is None or self._clock - tried > ASKED_LATELY:
-                del self._tried[uid]
-            elif now - pod.created >= self.settings.patience:
-                late.append(pod)
+        late = self._asked.late(self.pods, self._clock, now - self.settings.patience)
         if not late and not self.kept.places:
             return
-        late.sort(key=lambda pod: (pod.created, pod.namespace, pod.name))
         many = len(self.members) > MANY_NODES
         held = [(place.member.number, place.member.changes) for place in self.kept.places.values()]
-        reason = [pod.uid for pod in late], held, int(self._clock / LOOK_AGAIN) if many else self.changes
+        moment = int(self._clock / LOOK_AGAIN) if many else self.changes
+        waits = [(pod.raw.uid, pod.nodes) for pod in late]
+        reason = waits, held, moment, self._clock >= self.kept.look_again and self._clock
         if reason != self._places_of:
             self._places_of = reason
-            self.kept.keep(pod.raw for pod in late if pod.raw is not None)
+            self.kept.keep(late, self._clock)
 
     def _company(self, verdict: NodeVerdict) -> tuple[float, ...]:
         view = self.views.get(verdict.node)

@@ -17,7 +17,7 @@ from numawise.cluster.asking import Asker, Member, Occupant
 from numawise.cluster.assumed import Replay, assumed_node
 from numawise.cluster.choice import Chooser
 from numawise.cluster.foreign import less, uncounted
-from numawise.cluster.kept_places import KeptPlaces
+from numawise.cluster.kept_places import KeptPlaces, KeptTerms
 from numawise.cluster.node_view import NodeView
 from numawise.cluster.source import TopologySource
 from numawise.codec.cluster_pod import ClusterPod
@@ -37,12 +37,12 @@ TIDY_EVERY = 2000
 class NodeStates:
     """Keeps the members of a cluster as they should be."""
 
-    def __init__(self, stale_seconds: float) -> None:
+    def __init__(self, stale_seconds: float, kept: KeptTerms) -> None:
         self.stale_seconds = stale_seconds
         self.asker = Asker(())
         self.members: list[Member] = []
         self.chooser = Chooser(self.members, self.asker)
-        self.kept = KeptPlaces(self.members, self.asker)
+        self.kept = KeptPlaces(self.members, self.asker, kept)
         self.looks: list[tuple[float, str]] = []
         """When a node is to be looked at again, soonest first."""
         self._classes: dict[object, int] = {}

@@ -1,7 +1,10 @@
 """A cluster out of objects: published states, pods that are bound, promised, ended or gone."""
 
+from typing import Any
+
 import pytest
 
+from numawise.cluster.kept_places import KeptTerms
 from numawise.cluster.live import HOLD, LiveCluster, LiveSettings
 from numawise.codec.pod import pod_from
 from numawise.codec.publication import NODE_ATTRIBUTE, STATE_ATTRIBUTE
@@ -183,7 +186,7 @@ def full_of_jobs(restart: str) -> LiveCluster:
 
 
 def asked(view: LiveCluster, value: dict[str, object], now: float) -> tuple[bool, str]:
-    (verdict,) = view.judge(pod_from(value), None, now)
+    (verdict,) = view.ask(pod_from(value), None, now)
     return verdict.rating is not None, verdict.kept
 
 
@@ -222,6 +225,146 @@ def test_no_place_is_kept_where_nobody_is_known_to_end_or_nobody_asks() -> None:
     assert asked(view, large, BORN + 2001) == (False, "")
     view.take_pod(large, BORN + 2002, gone=True)
     assert asked(view, small, BORN + 2003) == (True, "")
+
+
+def waiting(name: str, namespace: str = "default", priority: int = 0) -> dict[str, Any]:
+    value = api_pod(name, 4, created=WHEN, spec={"priority": priority})
+    value["metadata"]["namespace"] = namespace
+    return value
+
+
+def closed(view: LiveCluster, now: float, *, priority: int = 0) -> list[str]:
+    """The nodes that are kept from a pod that came later."""
+    late = pod_from(waiting("late", "others", priority))
+    return [verdict.node for verdict in view.judge(late, None, now) if verdict.kept]
+
+
+def free_halves(count: int, **kept: float) -> LiveCluster:
+    """Nodes with one half in the hands of for-ever, and one where no half is free."""
+    names = [f"n{number}" for number in range(count)]
+    view = cluster("full", *names, settings=LiveSettings(patience=60.0, kept=KeptTerms(**kept)))  # type: ignore[arg-type]
+    for number, name in enumerate(["full", "full", *names]):
+        view.take_pod(api_pod(f"ever-{number}", 4, name, 2 + number, restart=ALWAYS), BORN)
+    return view
+
+
+def full_halves(view: LiveCluster, names: list[str], until: str = "Pending") -> None:
+    """The free halves are in the hands of jobs."""
+    for number, name in enumerate(names):
+        view.take_pod(api_pod(f"job-{number}", 4, name, 50 + number, phase=until), BORN)
+
+
+def test_no_place_is_kept_on_a_node_that_the_question_did_not_name() -> None:
+    view = free_halves(5)
+    for number in range(5):
+        pod = waiting(f"w{number}", "tenant")  # its volume is on one node, as the scheduler knows
+        view.take_pod(pod, BORN)
+        (verdict,) = view.ask(pod_from(pod), ["full"], BORN + 100)
+        assert verdict.rating is None
+    assert closed(view, BORN + 101) == []
+
+
+def test_a_place_holds_off_nobody_of_a_higher_priority() -> None:
+    view = free_halves(2)
+    full_halves(view, ["n0", "n1"])
+    pod = waiting("w", priority=100)
+    view.take_pod(pod, BORN)
+    view.ask(pod_from(pod), ["n0"], BORN + 100)
+    view.take_pod(api_pod("job-0", 4, "n0", 90, phase="Succeeded"), BORN + 101)
+    assert closed(view, BORN + 102) == ["n0"]
+    assert closed(view, BORN + 102, priority=100) == ["n0"]
+    assert closed(view, BORN + 102, priority=101) == []
+    assert closed(view, BORN + 102, priority=2_000_001_000) == []
+
+
+def test_of_equals_who_came_first_is_not_held_off() -> None:
+    view = free_halves(1)
+    full_halves(view, ["n0"])
+    older, younger = waiting("older"), waiting("younger")
+    older["metadata"]["creationTimestamp"] = "2025-11-16T09:00:00Z"
+    view.take_pod(older, BORN)
+    view.take_pod(younger, BORN)
+    view.ask(pod_from(younger), ["n0"], BORN + 100)
+    view.take_pod(api_pod("job-0", 4, "n0", 90, phase="Succeeded"), BORN + 101)
+    assert closed(view, BORN + 102) == ["n0"]
+    (verdict,) = view.ask(pod_from(older), ["n0"], BORN + 103)
+    assert verdict.rating is not None
+    assert not verdict.kept
+
+
+@pytest.mark.parametrize(("places", "expected"), [(0, 0), (1, 1), (3, 3), (8, 5)])
+def test_a_namespace_has_so_many_places_at_most(places: int, expected: int) -> None:
+    view = free_halves(5, places=places)
+    names = [f"n{number}" for number in range(5)]
+    full_halves(view, names)
+    for number in range(9):
+        pod = waiting(f"w{number}", "tenant")
+        view.take_pod(pod, BORN)
+        view.ask(pod_from(pod), names, BORN + 100)
+    full_halves(view, names, "Succeeded")
+    assert len(closed(view, BORN + 101)) == expected
+
+
+def test_a_place_ends_and_the_next_pod_of_the_namespace_does_not_begin_anew() -> None:
+    view = free_halves(1, seconds=1000.0)
+    full_halves(view, ["n0"])
+    ended, gone = api_pod("job-0", 4, "n0", 90, phase="Succeeded"), waiting("a", "tenant")
+    for pod in (gone, waiting("b", "tenant")):
+        view.take_pod(pod, BORN)
+
+    def asks(now: float) -> None:
+        for name in ("a", "b"):
+            if name in view.pods:
+                view.ask(pod_from(waiting(name, "tenant")), ["n0"], now)
+
+    asks(BORN + 100)
+    asks(BORN + 500)
+    view.take_pod(gone, BORN + 600, gone=True)  # b takes the place over, with what is left of the time
+    asks(BORN + 601)
+    asks(BORN + 1000)
+    view.take_pod(ended, BORN + 1001)
+    assert closed(view, BORN + 1050) == ["n0"]
+    assert closed(view, BORN + 1101) == []
+    view.take_pod(api_pod("more", 4, "n0", 91), BORN + 1102)
+    asks(BORN + 1103)
+    view.take_pod(api_pod("more", 4, "n0", 92, phase="Succeeded"), BORN + 1104)
+    assert closed(view, BORN + 1105) == []  # not renewed at once
+    view.take_pod(api_pod("more2", 4, "n0", 93), BORN + 2060)
+    asks(BORN + 2070)
+    view.take_pod(api_pod("more2", 4, "n0", 94, phase="Succeeded"), BORN + 2080)
+    assert closed(view, BORN + 2090) == []
+    assert closed(view, BORN + 2110) == ["n0"]
+
+
+@pytest.mark.parametrize("change", ["deleted", "bound", "leaving", "gated", "changed"])
+def test_a_place_that_is_given_up_is_forgotten_at_once(change: str) -> None:
+    view = free_halves(1)
+    full_halves(view, ["n0"])
+    pod = waiting("w")
+    view.take_pod(pod, BORN)
+    view.ask(pod_from(pod), ["n0"], BORN + 100)
+    view.take_pod(api_pod("job-0", 4, "n0", 90, phase="Succeeded"), BORN + 101)
+    assert closed(view, BORN + 102) == ["n0"]
+    metadata, spec = pod["metadata"], pod["spec"]
+    after = {
+        "deleted": pod,
+        "bound": {**pod, "spec": {**spec, "nodeName": "full"}},
+        "leaving": {**pod, "metadata": {**metadata, "deletionTimestamp": WHEN}},
+        "gated": {**pod, "spec": {**spec, "schedulingGates": [{"name": "x"}]}},
+        "changed": {**pod, "spec": {**spec, "nodeSelector": {"disk": "fast"}}},
+    }[change]
+    view.take_pod(after, BORN + 103, gone=change == "deleted")
+    assert closed(view, BORN + 104) == []
+
+
+def test_who_only_looks_keeps_no_place() -> None:
+    view = free_halves(1)
+    full_halves(view, ["n0"])
+    pod = waiting("w")
+    view.take_pod(pod, BORN)
+    view.judge(pod_from(pod), ["n0"], BORN + 100)  # /capacity, with a pod of that uid in the body
+    view.take_pod(api_pod("job-0", 4, "n0", 90, phase="Succeeded"), BORN + 101)
+    assert closed(view, BORN + 102) == []
 
 
 def broken(change: str) -> dict[str, object]:

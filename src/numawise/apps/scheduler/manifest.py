@@ -56,6 +56,10 @@ STOCK_RIGHTS = (
 STOCK_ROLES = ("system:kube-scheduler", "system:volume-scheduler")
 
 
+WAITS = (("--patience", "300"), ("--kept-places", "1"), ("--kept-seconds", "1800"), ("--promise", "30"))
+"""Options about pods that wait, as the program has them by itself; they stand there to be changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulerWish:
     """How the extender shall run."""
@@ -65,6 +69,7 @@ class SchedulerWish:
     replicas: int = 2
     unpublished: str = "pass"
     """What is said of nodes that publish nothing: pass, or hold."""
+    waits: tuple[tuple[str, str], ...] = WAITS
     stamp: str = ""
     """Changes when certificates do, so that pods start again with them."""
     stock: bool = False
@@ -136,6 +141,7 @@ def _extender_pods(own: ProgramObjects, wish: SchedulerWish) -> Json:
             *("--client-ca", f"{SERVER_FOLDER}/{AUTHORITY}"),
             *("--pages", f"0.0.0.0:{PAGES_PORT}"),
             *("--unpublished", wish.unpublished),
+            *(word for option in wish.waits for word in option),
         ],
         "ports": [
             {"name": "extender", "containerPort": PORT},

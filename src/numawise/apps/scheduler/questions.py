@@ -114,7 +114,7 @@ class Questions:
     def _filter(self, raw: RawPod, names: Sequence[str], now: float) -> FilterAnswer:
         view, counts = self.view, self.counts
         view.withdraw(raw.uid)
-        verdicts = view.judge(raw, names, now)
+        verdicts = view.ask(raw, names, now)
         left = [verdict for verdict in verdicts if verdict.rating is not None and not verdict.kept]
         refused = []
         if len(left) < len(verdicts):

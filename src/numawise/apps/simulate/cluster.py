@@ -26,7 +26,7 @@ from itertools import count
 
 from numawise.cluster.asking import Asker, LetIn, Member, Situation, members_of
 from numawise.cluster.choice import Chooser, shape_of
-from numawise.cluster.kept_places import KeptPlaces
+from numawise.cluster.kept_places import KeptPlaces, LatePod, turn_of
 from numawise.engine.predicates import PODS, add
 from numawise.node.node import SimulatedNode
 from numawise.request.defaults import RawPod
@@ -300,11 +300,12 @@ class _ByNode(_Play):
         patience = self.settings.patience
         late = [number for number in self.queue if self.now - self.arrivals[number].at >= patience]
         if late or self.kept.places:
-            self.kept.keep(self.arrivals[number].pod for number in late)
+            pods = (self.arrivals[number] for number in late)
+            self.kept.keep((LatePod(pod.pod, pod.at) for pod in pods), self.now)
 
     def send(self, number: int) -> bool:
         raw = self.arrivals[number].pod
-        member = self.member_for(raw)
+        member = self.member_for(raw, self.arrivals[number].at)
         if member is None:
             return False
         uid = raw.uid if not self.tries[number] else f"{raw.uid}-{self.tries[number]}"
@@ -318,6 +319,7 @@ class _ByNode(_Play):
             self.refuse(number)
             return False
         self.asker.settle(member, answer, self.now)
+        self.kept.bound(raw)
         member.placed.clear()
         self.where[number] = member, uid
         alignment = answer.outcome.alignment
@@ -329,12 +331,13 @@ class _ByNode(_Play):
         member, uid = self.where.pop(number)
         self.asker.end(member, uid)
 
-    def member_for(self, raw: RawPod) -> Member | None:
+    def member_for(self, raw: RawPod, came: float) -> Member | None:
         """The node that a pod is sent to; None: it waits."""
         if self.choice == OURS:
             if not self.kept.places:
                 return self.chooser.best(raw)
-            return next((one for one in self.chooser.ranked(raw) if self.kept.allows(one, raw)), None)
+            turn = turn_of(raw, came)
+            return next((one for one in self.chooser.ranked(raw) if self.kept.allows(one, raw, turn)), None)
         enough = [member for member in self.members if self.possible(member, raw)]
         sign = -1 if self.choice == LEAST else 1
         return min(enough, key=lambda member: (sign * member.free, member.number), default=None)

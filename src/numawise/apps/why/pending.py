@@ -20,7 +20,7 @@ from typing import Any
 from numawise.apps.why.live import Live, raw_pod
 from numawise.cluster.asking import Situation
 from numawise.cluster.defrag import smallest_restart
-from numawise.cluster.kept_places import KeptPlaces
+from numawise.cluster.kept_places import KeptPlaces, LatePod
 from numawise.cluster.live import LiveCluster, NodeVerdict
 from numawise.codec.cluster_pod import scheduling_gates
 from numawise.codec.document import mapping
@@ -206,21 +206,17 @@ class PodAsked:
 
     def earlier_pods(self) -> None:
         """Let the view know of pods that have waited longer (rule 6)."""
-        patience = self.view.settings.patience
-        own = self.view.pods.get(self.raw.uid)
+        patience, turn = self.view.settings.patience, self.view.turn(self.raw)
         earlier = [
-            pod
+            pod.raw
             for pod in self.view.waiting
             if pod.raw is not None
             and pod.uid != self.raw.uid
             and self.now - pod.created >= patience
-            and (
-                own is None or (pod.created, pod.namespace, pod.name) < (own.created, own.namespace, own.name)
-            )
+            and self.view.turn(pod.raw) < turn
         ]
-        for pod in earlier[:MOST_EARLIER]:
-            if pod.raw is not None:
-                self.view.judge(pod.raw, None, self.now)
+        for raw in sorted(earlier, key=self.view.turn)[:MOST_EARLIER]:
+            self.view.ask(raw, None, self.now)
 
     def _refused(self, verdict: NodeVerdict) -> NodeRefused | None:
         """Why a node would not; None: it would, or nobody knows."""
@@ -280,7 +276,7 @@ class PodAsked:
     def awaited(self) -> AwaitedEnd | None:
         """Pods that end by themselves, and whose end lets the pod in."""
         places = KeptPlaces(self.view.members, self.view.asker)
-        places.keep([self.raw])
+        places.keep([LatePod(self.raw)], 0.0)
         place = places.places.get(self.raw.uid)
         if place is None or not place.uids:
             return None
