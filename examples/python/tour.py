@@ -24,7 +24,7 @@ for suggestion in why.suggestions:
 
 filled = node.fill("examples/8gpu-server/pods/05-affinity-check.yaml")
 print(filled.count, filled.stop.reason)
-# 3 OutOfnvidia.com/gpu
+# 3 TopologyAffinityError
 
 node.remove(decision.uid)
 again = node.restart()

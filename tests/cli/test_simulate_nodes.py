@@ -167,7 +167,7 @@ def test_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].split() == ["NODE", "PODS", "CPU", "EXCLUSIVE", "MEMORY", "DEVICES"]
     assert lines[1].startswith("3gpu-server-0 … 3gpu-server-1 (2)  3 ")
     assert "gpu       8     8       3gpu-server-0 (3), 3gpu-server-1 (3), 3gpu-server-2 (2)" in lines
-    assert "huge: 2 pods fit nowhere: OutOfcpu on 4 nodes" in lines
+    assert "huge: 2 pods fit nowhere: UnexpectedAdmissionError on 4 nodes" in lines
     assert lines[-1] == "8 of 10 pods placed on 4 nodes, 2 fit nowhere"
 
 

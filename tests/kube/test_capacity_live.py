@@ -73,7 +73,7 @@ def test_nodes_that_are_not_known(ask: Ask, state: State, tmp_path: Path) -> Non
     state.nodes["silent"]["status"]["allocatable"][GPU] = "8"
     (places,) = json.loads(ask(shape(tmp_path, 4), "-o", "json").out)["shapes"]
     reasons = {node["node"]: node["reason"] for node in places["nodes"] if not node["count"]}
-    assert reasons.pop("n1") == f"OutOf{GPU}"
+    assert reasons.pop("n1") == "TopologyAffinityError"
     assert reasons == {"silent": "nothing is published about this node", "none": f"OutOf{GPU}"}
 
 

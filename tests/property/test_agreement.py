@@ -5,17 +5,28 @@ form is tried with every command that has the part.
 """
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from numawise.apps.scheduler.questions import Questions
+from numawise.apps.scheduler.refusals import Refusals
+from numawise.cluster.live import LiveCluster
+from numawise.cluster.live_places import LivePlaces
+from numawise.codec.extender import ExtenderArgs
 from numawise.codec.hardware.encode import hardware_data
 from numawise.codec.output import to_json, to_yaml
+from numawise.codec.pod import pod_from
 from numawise.inputs.machine import machine_data, read_machine
+from numawise.node.node import Files, boot
+from numawise.rules.check import Refusal
 from tests import needs
 from tests.cli.run import Ran, numawise
 from tests.nodetree import grow_node, pod_list
+from tests.unit.cluster.live_objects import api_node, published
 from tests.unit.inputs.test_bundle import make
 from tests.unit.inputs.test_machine import LSCPU, NUMACTL, topology
 from tests.unit.inputs.test_workloads import OBJECTS, OTHERS
@@ -373,3 +384,96 @@ def test_standard_input_is_read_once(here: Path, run: Run) -> None:
         ran = run(command, "--machine", "-", "--kubelet-config", "plain.yaml", "-")
         assert (ran.status, "standard input (-) can be read only once" in ran.err) == (2, True)
     assert here
+
+
+# --- refusals -------------------------------------------------------------------------------
+
+TWO_HALVES = {
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "kind": "KubeletConfiguration",
+    "cpuManagerPolicy": "static",
+    "reservedSystemCPUs": "0",
+}
+
+
+def gpus(name: str, count: int, cpu: str = "1") -> dict[str, object]:
+    limits = {"cpu": cpu, "memory": "1Gi", "nvidia.com/gpu": str(count)}
+    containers = [{"name": "main", "image": "x", "resources": {"limits": limits}}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "uid": name},
+        "spec": {"containers": containers},
+    }
+
+
+def extender_of(policy: str, held: list[dict[str, object]]) -> Questions:
+    """An extender that knows this one node, as it publishes itself."""
+    node = boot(
+        read_machine("2s 2n 16c 8gpu").machine, {**TWO_HALVES, "topologyManagerPolicy": policy}, Files()
+    )
+    assert not isinstance(node, Refusal)
+    node.plugins_registered(node.machine.plugins)
+    view = LiveCluster()
+    view.take_node("a", api_node("a"), 0.0)
+    view.take_topology("a", published(node, "a"), 0.0)
+    for number, pod in enumerate(held):
+        bound = {**pod, "spec": {**pod["spec"], "nodeName": "a"}}  # type: ignore[dict-item]
+        metadata = {**pod["metadata"], "resourceVersion": str(number + 1)}  # type: ignore[dict-item]
+        view.take_pod({**bound, "metadata": metadata}, 0.0)
+    questions = Questions(view, threading.RLock(), clock=lambda: 1000.0)
+    questions.refusals = Refusals(clock=lambda: 0.0)
+    return questions
+
+
+@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
+@pytest.mark.parametrize(("held", "asks"), [
+    ((),     gpus("p", 9)),               # more than there are
+    ((),     gpus("p", 5)),               # more than a half has
+    ((3, 2), gpus("p", 5)),               # likewise, and too few are left
+    ((3, 3), gpus("p", 2)),               # enough, in pieces
+    ((4, 1), gpus("p", 4)),               # too few left
+    ((4, 4), gpus("p", 1)),               # none left
+    ((),     gpus("p", 1, cpu="99")),     # CPUs
+    ((2,),   gpus("p", 1, cpu="31500m")), # shared CPUs: by sums
+])  # fmt: skip
+def test_one_refusal_has_one_name(
+    policy: str, held: tuple[int, ...], asks: dict[str, object], tmp_path: Path, run: Run
+) -> None:
+    """In simulate, why, on one node of many, as a copy, in capacity, and by the extender of the same node."""
+    (tmp_path / "k.yaml").write_text(to_yaml({**TWO_HALVES, "topologyManagerPolicy": policy}))
+    others = [gpus(f"h{number}", count) for number, count in enumerate(held)]
+    (tmp_path / "queue.json").write_text(to_json({"kind": "List", "items": [*others, asks]}))
+    (tmp_path / "held.json").write_text(to_json({"kind": "List", "items": others}))
+    (tmp_path / "asks.json").write_text(to_json(asks))
+    node = ["--machine", "2s 2n 16c 8gpu", "--kubelet-config", str(tmp_path / "k.yaml")]
+
+    def said(*words: object) -> dict[str, Any]:
+        ran = run(*map(str, words), "-o", "json")
+        assert ran.status in (0, 1), ran.err
+        return dict(json.loads(ran.out))
+
+    last = said("simulate", *node, tmp_path / "queue.json")["pods"][-1]
+    if last["verdict"] == "admitted":
+        return
+    reasons = {"simulate": last["reason"]}
+    explained = said("why", *node, tmp_path / "queue.json")["pods"][-1]
+    reasons["why"] = explained["reason"]
+    copies = [tmp_path / "held.json"] if held else []
+    (filled,) = said("simulate", *node, *copies, "--fill", tmp_path / "asks.json")["filled"]
+    reasons["fill"] = filled["stopped"]["reason"]
+    fleet = said("simulate", "--nodes", "2s 2n 16c 8gpu:1", *node[2:], tmp_path / "queue.json")
+    (nowhere,) = fleet["pods"][-1]["reasons"]
+    reasons["nodes"] = nowhere["reason"]
+    questions = extender_of(policy, others)
+    places = LivePlaces(questions.view).report([("p", pod_from(asks))], 8, lambda: 1000.0)
+    reasons["capacity"] = places.shapes[0].nodes[0].reason
+    answer = questions.filter(ExtenderArgs(asks, ("a",)))
+    sentence = {**answer.failed, **answer.never}["a"]
+    reasons["filter"] = sentence.partition(",")[0].partition(":")[0]
+    assert set(reasons.values()) == {last["reason"]}, reasons
+    never = explained["outlook"] == "never"
+    assert bool(answer.never) is never
+    if never:  # with what holds on the idle node
+        assert "in use" not in sentence
+        assert "in use" not in explained["answer"]

@@ -12,6 +12,7 @@ Rules kept here:
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import count
+from typing import TYPE_CHECKING
 
 from numawise.cluster.state_key import DeviceRanks, StateKey, state_key
 from numawise.engine.admit import Crashed, Rejected, admit
@@ -25,6 +26,9 @@ from numawise.request.defaults import ORDINARY, RawPod
 from numawise.request.model import CPU, MEMORY, PodRequest
 from numawise.results.simulation import Simulated, numas_of
 from numawise.values import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from numawise.cluster.refusal import RefusalName
 
 CRASHES, NO_START = "the kubelet crashes", "a container cannot start"
 MOST_WANTED = 512
@@ -145,6 +149,9 @@ class Asker:
         self.ranks = DeviceRanks()
         self.shapes: dict[tuple[int, int], tuple[object, object, Shape]] = {}
         self.kept: dict[int, object] = {}
+        self.named: dict[Hashable, RefusalName] = {}
+        self.lasting: dict[Hashable, str] = {}
+        """What refusals are called (``cluster.refusal``)."""
         self.wanted: dict[tuple[int, int, frozenset[str]], tuple[RawPod, PodRequest, dict[str, int]]] = {}
         for member in members:
             member.token = self.token(Situation.of(member))
@@ -275,6 +282,7 @@ class Asker:
         live = {member.token for member in members}
         if len(self.states) > 4 * len(live) + 1000:
             self.states = {key: token for key, token in self.states.items() if token in live}
+            self.named.clear()
 
 
 def looks_nowhere(constraints: PodConstraints) -> bool:

@@ -26,6 +26,7 @@ from numawise.cluster.foreign import judged
 from numawise.cluster.live import LiveCluster, NodeView, is_aligned
 from numawise.cluster.live_places import LivePlaces
 from numawise.cluster.places import places_on, running_pods
+from numawise.cluster.refusal import kind_when_idle
 from numawise.cluster.sums import free_sums, lack_by_sums
 from numawise.node.publication import zone_amounts
 from numawise.node.rebuild import release
@@ -132,15 +133,6 @@ class NodeRooms:
             tried = places_on(self.asker, member, pod, most) if count is None else (count, count >= most, "")
             known = self.counted[key] = tried[:2]
         return known
-
-
-def kind_when_idle(member: Member) -> Hashable:
-    """Equal for nodes that answer alike once their pods have ended: of one kind, with the same devices."""
-    plugins = member.node.state.devices.plugins.items()
-    broken = any(plugin.devices.keys() - plugin.healthy for _, plugin in plugins)
-    if member.kind is None or broken:
-        return member.number, member.changes
-    return member.kind, tuple((resource, len(plugin.devices)) for resource, plugin in plugins)
 
 
 def unit_of(shape: PodShape) -> str:

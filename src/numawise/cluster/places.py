@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from numawise.cluster.asking import Asker, LetIn, Member, Situation
 from numawise.cluster.choice import shape_of
+from numawise.cluster.refusal import refusal_name
 from numawise.request.defaults import RawContainer, RawPod
 from numawise.request.model import PodRequest
 from numawise.results.cluster import NodePlaces, PlacesReport, ShapePlaces
@@ -55,9 +56,10 @@ def places_on(asker: Asker, member: Member, raw: RawPod, most: int) -> tuple[int
     """How many copies of a pod one node lets in; whether it may be more; why there is no further one."""
     situation = Situation.of(member)
     for number in range(most):
-        answer = asker.ask(situation, replace(raw, uid=f"copy {number}", name=f"{raw.name}-{number}"))
+        copy = replace(raw, uid=f"copy {number}", name=f"{raw.name}-{number}")
+        answer = asker.ask(situation, copy)
         if not isinstance(answer, LetIn):
-            return number, False, answer
+            return number, False, refusal_name(asker, situation, copy).reason or answer
         situation = situation.after(answer)
     return most, True, ""
 

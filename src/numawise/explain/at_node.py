@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 
 from numawise.cluster.asking import Asker, Situation, looks_at_labels
 from numawise.cluster.live import NodeView
-from numawise.cluster.node_rooms import kind_when_idle
+from numawise.cluster.refusal import kind_when_idle
 from numawise.cluster.sums import RULES, lack_by_sums
 from numawise.engine.matching import NODE_AFFINITY, NODE_NAME, OS_DIFFERS, OS_LABEL_DIFFERS, Unmet, kept_away
 from numawise.engine.predicates import Insufficient, Sums, asked, insufficient

@@ -10,10 +10,11 @@ Rules kept here:
 
 from collections.abc import Iterable
 
+from numawise.cluster.refusal import healed_state, idle_state
 from numawise.engine.admit import Admitted, Decision
-from numawise.engine.lifecycle import devices_changed, plugins_spoke, remove
+from numawise.engine.lifecycle import plugins_spoke, remove
 from numawise.engine.start import Records, start
-from numawise.engine.state import NodeState, recorded
+from numawise.engine.state import NodeState
 from numawise.engine.trace import Note, ignore
 from numawise.errors import SearchEnded
 from numawise.machine.model import DevicePlugin, Machine
@@ -130,19 +131,12 @@ def without(case: ExplainCase, *uids: str) -> ExplainCase:
 
 def idle(case: ExplainCase) -> ExplainCase:
     """The same after all other pods have ended, also those of which only what they hold is known."""
-    alone = without(case, *(uid for uid in case.state.active if uid != case.pod.uid))
-    others = {*recorded(alone.state)} - {case.pod.uid}
-    return with_state(alone, replace(alone.state, departed=alone.state.departed | others))
+    return with_state(case, idle_state(case.state, case.pod.uid))
 
 
 def healed(case: ExplainCase, resources: Iterable[str]) -> ExplainCase:
     """The same with all devices of some resources healthy."""
-    state = case.state
-    for resource in resources:
-        plugin = state.devices.plugins.get(resource)
-        if plugin is not None and len(plugin.healthy) < len(plugin.devices):
-            healthy = [replace(device, healthy=True) for device in plugin.devices.values()]
-            state = devices_changed(state, resource, healthy)
+    state = healed_state(case.state, resources)
     return case if state is case.state else with_state(case, state)
 
 

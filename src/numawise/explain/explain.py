@@ -5,7 +5,8 @@ Rules kept here:
 1. Nothing is suggested that the engine did not admit on the same state, after the very change.
 2. Suggestions stand in the order of ``ranking``.
 3. A pod that the kubelet knows already cannot be changed; it has to be recreated.
-4. Whether the pod is refused even on an idle machine, or only now, is said first.
+4. Whether the pod is refused even on an idle machine, or only now, is said first, and *never* with what
+   decides on the idle machine.
 """
 
 from collections.abc import Sequence
@@ -227,10 +228,11 @@ def _explained(
     refused = decisive is not None and not decisive.merged.admitted
     cause, container = _refused(case, decision, steps)
     outlook = outlook_of(case, decision, cause.resources) if known else Outlook()
+    lasting = _lasting_cause(case, container, cause, outlook)
     return replace(
         base,
         verdict=REJECTED,
-        answer=_answer(case, container, cause, outlook),
+        answer=_answer(case, container, cause, outlook) if lasting is None else lasting.answer,
         outlook=outlook.when,
         held_by=outlook.holders,
         container=container,
@@ -238,7 +240,7 @@ def _explained(
         reason=decision.reason,
         message=decision.message,
         rule=base.rule if refused else "",
-        remarks=(*_idle_remarks(case, container, cause, outlook), *remarks_of(case, decision)),
+        remarks=(*(lasting.remarks if lasting is not None else ()), *remarks_of(case, decision)),
     )
 
 
@@ -254,22 +256,34 @@ def _refused(case: ExplainCase, decision: Rejected, steps: Sequence[Step]) -> tu
     return with_own_uses(case, decision.state, cause), container
 
 
-def _idle_remarks(case: ExplainCase, container: str, cause: Cause, outlook: Outlook) -> tuple[str, ...]:
-    """Why the pod is refused even on an idle machine, where that is not what decided now."""
+@dataclass(frozen=True, slots=True)
+class LastingCause:
+    """Why a pod is refused even on an idle machine, where something else decided now."""
+
+    answer: str
+    remarks: tuple[str, ...]
+    """What decided now."""
+
+
+def _lasting_cause(case: ExplainCase, container: str, cause: Cause, outlook: Outlook) -> LastingCause | None:
+    """What is said of a pod that is never let in; None: what decided now (rule 4)."""
     if outlook.when != NEVER or outlook.text != NEVER_TEXT:
-        return ()
+        return None
     alone = healed(idle(created_again(case) if case.again else case), case.state.devices.plugins)
     steps: list[Step] = []
     decision = decided(alone, steps.append)
     if not isinstance(decision, Rejected):
-        return ()
+        return None
     found, where = _refused(alone, decision, steps)
     again = REUSED in found.text and REUSED in cause.text  # the same init container, elsewhere
     if where == container and (found.text == cause.text or again):
-        return ()
+        return None
     plugins = case.state.devices.plugins.values()
-    well = "" if all(one.healthy == one.devices.keys() for one in plugins) else " with healthy devices"
-    return (f"On an idle machine{well}: {_in_container(case, where)}{found.text}",)
+    if any(one.healthy != one.devices.keys() for one in plugins):
+        outlook = replace(outlook, text=f"{outlook.text} and with healthy devices")
+    return LastingCause(
+        _answer(case, where, found, outlook), (f"Now: {_in_container(case, container)}{cause.text}",)
+    )
 
 
 def _answer(case: ExplainCase, container: str, cause: Cause, outlook: Outlook) -> str:

@@ -26,7 +26,7 @@ def test_bound_and_promised_pods_count() -> None:
     view.take_pod(api_pod("p", 3, "a"), 0.0)
     view.promise(gpu_pod("q", 1), "b", 0.0)
     assert {name: count for name, (count, _, _) in counts(view, 4).items()} == {"a": 1, "b": 1, "c": 2}
-    assert counts(view, 4)["a"][2] == "OutOfx/gpu"
+    assert counts(view, 4)["a"][2] == "TopologyAffinityError"
     for gpus in (1, 2, 3, 4):
         tried, counted = counts(view, gpus), counts(view, gpus, reasons=False)
         assert {name: one[:2] for name, one in tried.items()} == {

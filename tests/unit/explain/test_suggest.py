@@ -254,8 +254,8 @@ def test_what_is_not_now_for_other_reasons() -> None:
 def test_why_even_an_idle_machine_would_not_do_is_said_where_it_is_another_reason() -> None:
     running = ["a cpu=1 memory=1Gi x/gpu=2", "b cpu=1 memory=1Gi x/gpu=2"]
     found = why(SMALL, SINGLE, "c cpu=9 memory=1Gi x/gpu=1", running=running)
-    assert found.cause.startswith("x/gpu: 1 is asked for and none is free (4 in all, 4 in use)")
-    assert found.remarks[0].startswith("On an idle machine: cpu: 9 CPUs are asked for and no NUMA node")
+    assert found.answer.startswith("Rejected, never on this machine as configured, even idle: cpu: 9 CPUs")
+    assert found.remarks[0].startswith("Now: x/gpu: 1 is asked for and none is free (4 in all, 4 in use)")
     assert found.suggestions[0].text.startswith(
         "Ask for 1 CPU less: set cpu to 8 instead of 9 in container c (limits); and wait until pod default/r"
     )

@@ -14,14 +14,18 @@ Rules kept here:
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from numawise.cluster.asking import Shape
+from numawise.cluster.asking import Asker, Member, Shape, Situation
 from numawise.cluster.live import LiveCluster, NodeVerdict
+from numawise.cluster.refusal import refusal_name
+from numawise.engine.matching import Unmet
+from numawise.engine.predicates import Insufficient
 from numawise.errors import NumawiseError
 from numawise.explain.case import case_of, idle
 from numawise.explain.explain import explain
 from numawise.explain.outlook import NEVER_TEXT
-from numawise.node.node import SimulatedNode
 from numawise.render.cluster import refusal_group, refusal_sentence, shortened
+from numawise.render.demands import unmet_text
+from numawise.render.refusal import short_text
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import NEVER
 from numawise.results.node_room import EXACT
@@ -69,7 +73,7 @@ class Refusals:
                 kind = NEVER, member.kind
                 refusal = known.get(at) or (known.get(kind) if verdict.how == EXACT else None)
                 if refusal is None and self._clock() < end:
-                    refusal, always = _explained(member.node, raw, verdict)
+                    refusal, always = _explained(view.asker, member, raw, verdict)
                     if refusal is not None:
                         known[kind if always and member.kind is not None else at] = refusal
                         self._size += 1
@@ -97,18 +101,26 @@ class Refusals:
         return refusal
 
 
-def _explained(node: SimulatedNode, raw: RawPod, verdict: NodeVerdict) -> tuple[NodeRefusal | None, bool]:
+def _explained(
+    asker: Asker, member: Member, raw: RawPod, verdict: NodeVerdict
+) -> tuple[NodeRefusal | None, bool]:
     """What ``why`` says of a node (None: nothing), and whether it says so of every node of its kind."""
-    case = case_of(node, raw)
+    case = case_of(member.node, raw)
+    situation = Situation.of(member)
+    name = refusal_name(asker, situation, raw)
     try:
-        explanation = explain(case, suggest=False)
-        never = explanation.outlook == NEVER and verdict.how == EXACT
-        always = never and NEVER_TEXT in explanation.answer
-        if always:
-            explanation = explain(idle(case), suggest=False)
+        explanation = explain(idle(case) if name.never else case, suggest=False)
     except NumawiseError:
         return None, False
+    never = explanation.outlook == NEVER and verdict.how == EXACT
+    if explanation.admitted:  # the scheduler would not send it there
+        lack = asker.lack(situation, raw)
+        words = short_text(lack) if isinstance(lack, Insufficient) else ""
+        if isinstance(lack, Unmet):
+            words = unmet_text(lack, member.node.requested(raw), lambda uid: uid)[0]
+        text = shortened(f"{name.reason}: {words}" if words else verdict.reason)
+        return NodeRefusal(text, text), False
     if not explanation.answer:
         return None, False
     refusal = NodeRefusal(refusal_sentence(explanation), refusal_group(explanation), never)
-    return refusal, always
+    return refusal, never and NEVER_TEXT in explanation.answer

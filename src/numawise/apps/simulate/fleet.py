@@ -13,10 +13,12 @@ Rules kept here:
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 
 from numawise.apps.simulate.scenario import Progress
 from numawise.cluster.asking import Asker, LetIn, Member, Shape, Situation, members_of
-from numawise.engine.matching import Unmet
+from numawise.cluster.refusal import refusal_name
+from numawise.engine.predicates import Insufficient
 from numawise.engine.state import NodeState
 from numawise.node.node import SimulatedNode
 from numawise.render.demands import unmet_text
@@ -78,8 +80,8 @@ def send(fleet: Fleet, pods: Sequence[RawPod], progress: Progress = lambda _: No
 class _Asked:
     """What is known about pods of one shape."""
 
-    refused: dict[Hashable, str] = field(default_factory=dict)
-    """State → why it does not go there."""
+    refused: set[Hashable] = field(default_factory=set)
+    """States in which a node does not take them."""
     nowhere: tuple[int, Sent] | None = None
     """After how many changes no node took it, and what was said."""
 
@@ -105,12 +107,13 @@ class _Desk:
                 continue
             answer = self.asker.ask(Situation.of(member), raw)
             if isinstance(answer, str):
-                refused[place(member, raw)] = answer
+                refused.add(place(member, raw))
                 continue
             self.settle(member, answer)
             return Sent(raw, PLACED, member.name, answer.outcome)
-        reasons = Counter(refused[place(member, raw)] for member in self.fleet.members)
-        sent = Sent(raw, NOWHERE, reasons=tuple(reasons.most_common()), why=self.why(raw, known))
+        name = partial(refusal_name, self.asker)
+        reasons = Counter(name(Situation.of(member), raw).reason for member in self.fleet.members)
+        sent = Sent(raw, NOWHERE, reasons=tuple(reasons.most_common()), why=self.why(raw))
         known.nowhere = (self.changes, sent)
         return sent
 
@@ -121,7 +124,7 @@ class _Desk:
             situation = Situation.of(member)
             short = self.asker.lack(situation, raw)
             if short is not None:
-                lacks[short.reason] += 1
+                lacks[short.reason] += 1  # as a scheduler says it that knows no NUMA nodes
                 continue
             answer = self.asker.ask(situation, raw)
             if not isinstance(answer, str):
@@ -148,12 +151,12 @@ class _Desk:
         self.asker.settle(member, answer)
         self.changes += 1
 
-    def why(self, raw: RawPod, known: _Asked) -> str:
+    def why(self, raw: RawPod) -> str:
         """Of one node where the sums would do: what decided, for its scheduler or its kubelet."""
         for member in self.fleet.members:
-            if not known.refused[self.asker.place(member, raw)].startswith("OutOf"):
-                short = self.asker.lack(Situation.of(member), raw)
-                if not isinstance(short, Unmet):
+            short = self.asker.lack(Situation.of(member), raw)
+            if not isinstance(short, Insufficient):
+                if short is None:
                     return _why(member, raw)
                 cause, fix = unmet_text(short, member.node.requested(raw), lambda uid: uid)
                 return f"{member.name}: {cause}; {fix}"

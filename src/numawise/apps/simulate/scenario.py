@@ -406,7 +406,8 @@ def _error(step: ScenarioStep, message: str, advice: str) -> InputError:
 #
 # 1. A copy fits when the scheduler would send it (the sum of all requests stays within what is allocatable),
 #    the kubelet admits it, and its containers start.
-# 2. The copy that does not fit leaves no trace.
+# 2. The copy that does not fit leaves no trace.  Its refusal is called as the kubelet calls it, and as the
+#    sums do where the kubelet would let it in.
 # 3. It ends at ``most`` copies in any case.
 
 
@@ -419,15 +420,15 @@ def fill(
         raw = copy_of(found.pod, found.count)
         pod = node.requested(raw)
         short = next(iter(insufficient(node.rules, Sums(limit, node.used()), judged(node.rules, pod))), None)
+        decision = node.ask(pod)
+        if isinstance(decision, Rejected):
+            found.stop = FillEnd(REJECTED, decision.reason, decision.message, _why(node, raw))
+            return
         if short is not None:
             found.stop = FillEnd(SUMS, short.reason, short.message, insufficient_text(short))
             return
-        decision = node.ask(pod)
         if isinstance(decision, Crashed):
             found.stop = FillEnd(CRASHED, "", decision.message, _why(node, raw))
-            return
-        if isinstance(decision, Rejected):
-            found.stop = FillEnd(REJECTED, decision.reason, decision.message, _why(node, raw))
             return
         state, started = start_containers(node.machine, node.rules, decision.state, pod, decision.affinity)
         failed = next((one for one in started if one.error), None)
