@@ -7,6 +7,7 @@ import pytest
 
 from numawise.cluster.asking import Asker
 from numawise.cluster.node_rooms import in_name_order
+from numawise.inputs.live import TOPOLOGY
 from numawise.inputs.spec import NodeSpec, read_node, start_node
 from numawise.render.nodes import per_numa, shape_titles
 from numawise.results.cluster import PodShape
@@ -40,6 +41,30 @@ def test_idle_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     ]  # fmt: skip
     assert "no pods are known here" in ran.out
     assert "policy single-numa-node/pod" in ran.out
+
+
+def test_a_dump_with_and_without_the_objects_of_its_nodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of three nodes that published one is there still; of published objects alone nobody can know."""
+    dump = dumped(tmp_path, (1,), (), ())
+    (pod := tmp_path / "p.json").write_text(json.dumps({"kind": "Pod", **api_pod("p", 2)}))
+    for words, count in (("nodes",), 3), (("capacity", "-q", pod), 11):
+        ran = numawise(capsys, words[0], "--nodes", dump, *words[1:], "-o", "json")
+        listed = json.loads(ran.out)
+        assert (len(listed["nodes"]) if "nodes" in listed else listed["shapes"][0]["total"]) == count
+    assert ran.err == "numawise: nodes were not read: what is published may be of nodes that are gone\n"
+    value = json.loads(dump.read_text())
+    value["items"] = [
+        {"kind": "Node", **api_node("n0")},
+        *({"kind": TOPOLOGY, **one} for one in value["items"]),
+    ]
+    dump.write_text(json.dumps(value))
+    for words, count in (("nodes",), 1), (("capacity", "-q", pod), 3):
+        ran = numawise(capsys, words[0], "--nodes", dump, *words[1:], "-o", "json")
+        listed = json.loads(ran.out)
+        assert (len(listed["nodes"]) if "nodes" in listed else listed["shapes"][0]["total"]) == count
+    assert ran.err == "numawise: published of nodes that are gone: n1, n2\n"
 
 
 def test_a_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,11 +68,14 @@ class State:
             self.pods = known if event == "DELETED" else [*known, value]
             self.happened("pods", kind, value)
 
-    def put_node(self, value: dict[str, Any]) -> None:
-        """The node comes or changes."""
+    def put_node(self, value: dict[str, Any], event: str = "MODIFIED") -> None:
+        """The node comes, changes or goes."""
         with self.changed:
-            self.nodes[value["metadata"]["name"]] = value
-            self.happened("nodes", "MODIFIED", value)
+            if event == "DELETED":
+                self.nodes.pop(value["metadata"]["name"], None)
+            else:
+                self.nodes[value["metadata"]["name"]] = value
+            self.happened("nodes", event, value)
 
     def put_topology(self, value: dict[str, Any], event: str = "MODIFIED") -> None:
         """A NodeResourceTopology comes, changes or goes."""

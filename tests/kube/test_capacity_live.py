@@ -66,6 +66,16 @@ def test_it_is_what_a_dump_says(
     assert json.loads(ask(*shapes, "-o", "json").out) == offline
 
 
+def test_places_are_not_counted_on_nodes_that_are_gone(ask: Ask, state: State, tmp_path: Path) -> None:
+    words = (shape(tmp_path, 2), "-o", "json")
+    (before,) = json.loads(ask(*words).out)["shapes"]
+    for name in ("gone-1", "gone-2"):
+        state.put_topology(published(kubelet(), name))
+    ran = ask(*words)
+    assert json.loads(ran.out)["shapes"] == [before]
+    assert ran.err == "numawise: published of nodes that are gone: gone-1, gone-2\n"
+
+
 def test_nodes_that_are_not_known(ask: Ask, state: State, tmp_path: Path) -> None:
     for name in ("silent", "none"):
         state.nodes[name] = api_node(name)

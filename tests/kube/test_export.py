@@ -151,6 +151,8 @@ def test_a_node_is_published_and_followed(exporter: Exporter, state: State) -> N
     until(lambda: exporter.condition.get("status") == "True", "the condition")
     until(lambda: TAINT not in taints(state), "the taint is removed")
     assert taints(state) == ["other"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u-n1"}
+    assert state.topologies["n1"]["metadata"]["ownerReferences"] == [owner]  # it goes with its node
     assert attributes(state)["nodeTopologyPodsFingerprint"] == fingerprint([("default", "a")])
     assert available(state, GPU) == {"node-0": "1", "node-1": "2"}
     exporter.admit(pod("b", 4, 1))

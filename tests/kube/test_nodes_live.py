@@ -39,6 +39,23 @@ def ask(asking: Callable[[str], Ask]) -> Ask:
     return asking("nodes")
 
 
+def test_what_is_published_of_a_node_that_is_gone_is_no_row(ask: Ask, state: State) -> None:
+    for name in ("gone-1", "gone-2"):
+        state.put_topology(published(kubelet(), name))
+    state.pods.append(api_pod("left", 4, "gone-1"))
+    ran = ask()
+    assert "gone" not in ran.out
+    assert "5 nodes: 3 exact" in ran.out
+    assert ran.err.splitlines() == [
+        "numawise: published of nodes that are gone: gone-1, gone-2",
+        "numawise: a pod is bound to nodes without a Node object, and not counted: gone-1",
+    ]
+    state.forbidden = {"/nodes"}
+    ran = ask()
+    assert "gone-1" in ran.out  # nobody knows whether it is
+    assert "nor which nodes are gone" in ran.err
+
+
 def test_table(ask: Ask) -> None:
     ran = ask()
     assert (ran.status, ran.err) == (0, "")

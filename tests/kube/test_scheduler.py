@@ -108,6 +108,23 @@ def test_pods_that_wait_elsewhere_close_no_free_half(asked: Extender, cluster: S
         )  # not promised any more
 
 
+def test_what_is_published_of_nodes_that_are_gone_is_no_place(asked: Extender, cluster: State) -> None:
+    cluster.put_pod(api_pod("x", 2, "a"))
+    for name in ("gone-1", "gone-2"):
+        cluster.put_topology(published(kubelet(), name))
+    asked_for = f"capacity?shape=cpu=1,memory=1Gi,{GPU}=4"
+    until(lambda: asked.metric('numawise_fits{shape="2 gpu, 1 cpu, 1Gi"}') == "7", "places are counted")
+    (places,) = asked.ask(asked_for, None, "GET")["shapes"]
+    assert {node["node"]: node["count"] for node in places["nodes"]} == {"a": 1, "b": 2}
+    assert asked.metric('numawise_cluster_nodes{how="exact"}') == "2"
+    cluster.put_node(api_node("b"), "DELETED")
+    until(lambda: asked.metric('numawise_cluster_nodes{how="exact"}') == "1", "the node goes")
+    (places,) = asked.ask(asked_for, None, "GET")["shapes"]
+    assert [node["node"] for node in places["nodes"]] == ["a"]
+    cluster.put_node(api_node("b"))
+    until(lambda: asked.metric('numawise_cluster_nodes{how="exact"}') == "2", "the node is back")
+
+
 def test_victims(asked: Extender, cluster: State) -> None:
     for node in ("a", "b"):
         for half in range(2):

@@ -87,8 +87,9 @@ def command(
     if read is not None:
         say_remarks(read.remarks)
     wanted = read.pods if read is not None else ()
-    dump = dumped_cluster(nodes, whole=True) if nodes and named == NodeSpec() else None
-    if dump is not None:
+    dump = dumped_cluster(nodes) if nodes and named == NodeSpec() else None
+    say_remarks(dump.remarks if dump is not None else ())
+    if dump is not None and not dump.published_alone:
         report, count = _counted(dump, wanted, most, quiet=quiet)
     elif nodes:
         report, count = _of_files(nodes, named, wanted, most, quiet=quiet)

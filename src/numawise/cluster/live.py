@@ -14,6 +14,7 @@ Rules kept here:
    filters left.  A pod that changes is asked for anew first.
 5. Shapes are learned from every pod that is seen; old ones are forgotten bit by bit.
 6. Time only goes forward here: a clock that jumps back stands still.
+7. Once Node objects were read, a node without one is gone: what it published counts for nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +36,6 @@ from numawise.codec.cluster_pod import ClusterPod, PodReading
 from numawise.codec.document import mapping
 from numawise.codec.node import node_from
 from numawise.codec.objects import kubelet_uid
-from numawise.engine.state import NodeState
 from numawise.errors import InputError
 from numawise.node.node import SimulatedNode
 from numawise.request.defaults import RawPod, defaulted
@@ -58,8 +58,6 @@ Object = Mapping[str, Any]
 PASS, HOLD = "pass", "hold"
 NOT_PUBLISHED = "nothing is published about this node"
 ANY_PLACE = NodeRating(None, 0)
-REMEMBERED = 600.0
-"""Seconds that a pod is remembered which is gone and no longer published: an older object may still come."""
 MANY_NODES, LOOK_AGAIN = 256, 5.0
 """With more nodes than that, better places are looked for so many seconds after the last look."""
 
@@ -124,8 +122,15 @@ class LiveCluster:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All nodes, in the order in which they were first heard of."""
-        return tuple(self.views)
+        """All nodes that are there (rule 7), in the order in which they were first heard of."""
+        return tuple(name for name, view in self.views.items() if not self.states.is_gone(view))
+
+    def nodes_were_read(self) -> None:
+        """All Node objects are known from now on (rule 7)."""
+        if not self.states.nodes_read:
+            self.states.nodes_read = True
+            for view in self.views.values():
+                self._changed(view)
 
     @property
     def shapes(self) -> Shapes:
@@ -145,7 +150,9 @@ class LiveCluster:
             return ("there is no such node",)
         self._refresh_all((name,))
         own = []
-        if view.source is None:
+        if self.states.is_gone(view):
+            own.append("it has no Node object: it is gone")
+        elif view.source is None:
             own.append(NOT_PUBLISHED)
         elif view.source.problem:
             own.append(view.source.problem)
@@ -160,7 +167,7 @@ class LiveCluster:
         view = self._view(name)
         view.source = None if value is None else self.topologies.source(name, value, now)
         if view.source is not None and view.source.node is not None:
-            self._settle(view, view.source.node.state)
+            view.settle(view.source.node.state, self._clock)
         self._changed(view)
         self._drop(view)
 
@@ -171,6 +178,7 @@ class LiveCluster:
         for name in names:
             view = self._view(name)
             view.source, view.description = TopologySource(replace(node), kind=kind), node.description
+            view.given = True
             self._changed(view)
 
     def take_node(self, name: str, value: Object | None, now: float) -> None:
@@ -314,7 +322,7 @@ class LiveCluster:
     def refresh(self, now: float) -> None:
         """Work out now what changed since the last question, so that the next one need not."""
         self._tick(now)
-        self._refresh_all(self.names)
+        self._refresh_all(self.views)
 
     def situation(self, name: str, now: float) -> Situation | None:
         """A node with its bound and promised pods put in; None: its state is not published."""
@@ -371,19 +379,6 @@ class LiveCluster:
         if view is not None and view.pods.pop(pod.uid, None) is not None:
             self._changed(view)
             self._drop(view)
-
-    def _settle(self, view: NodeView, state: NodeState) -> None:
-        """A state was published: what it shows to be past need not be remembered."""
-        published = [pod.order for uid in state.active if (pod := view.pods.get(uid)) is not None]
-        last = max(published, default=None)
-        old = self._clock - REMEMBERED
-        kept = {}
-        for uid, one in view.ended.items():
-            there = uid in state.active
-            if one.seen > old or there:
-                past = there or uid in state.departed or (last is not None and one.pod.order < last)
-                kept[uid] = replace(one, settled=True) if past and not one.settled else one
-        view.ended = kept
 
     def _refresh_all(self, names: Iterable[str]) -> None:
         if self._dirty:
@@ -447,7 +442,7 @@ class LiveCluster:
 
     def _without_state(self, name: str, view: NodeView | None, raw: RawPod) -> NodeVerdict:
         """Of a node whose exact state is not known."""
-        source = view.source if view is not None else None
+        source = self.states.source(view) if view is not None else None
         if view is None or source is None or source.zones is None:
             return self._unpublished(name, raw)
         lack = lack_by_sums(view, raw)

@@ -48,10 +48,20 @@ class NodeStates:
         self._classes: dict[object, int] = {}
         """Node objects that say the same to pods that look at no labels (rule 2)."""
         self._until_tidy = TIDY_EVERY
+        self.nodes_read = False
+        """All Node objects are known."""
+
+    def is_gone(self, view: NodeView) -> bool:
+        """Whether a node has no Node object any more."""
+        return self.nodes_read and not view.exists
+
+    def source(self, view: NodeView) -> TopologySource | None:
+        """What is published of a node that is there."""
+        return None if self.is_gone(view) else view.source
 
     def refresh(self, view: NodeView, now: float, clock: float) -> bool:
         """Work out the state of a node anew; False: it answers as before."""
-        source, how = view.source, view.how
+        source, how = self.source(view), view.how
         view.left, view.doubts, view.stale = {}, (), False
         bound = sorted(view.pods.values(), key=lambda pod: pod.order)
         if source is None or source.node is None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from numawise.cluster.live import LiveCluster, LiveSettings
 from numawise.codec.selector import read_selector
 from numawise.codec.stamps import second_stamp
-from numawise.errors import ClusterError
+from numawise.errors import ClusterError, cut
 from numawise.inputs.live import POD, LiveFeed, live_cluster
 from numawise.kube.calls import NotServed, listed
 from numawise.kube.client import ApiRefused, Cluster, Object
@@ -21,11 +21,13 @@ from numawise.kube.writer import DEFINITION
 from numawise.values import dataclass
 
 FOLLOWS = {
-    "list nodes": "labels, taints and nodes that publish nothing are not known",
+    "list nodes": "labels, taints and nodes that publish nothing are not known, nor which nodes are gone",
     "list pods": "pods that a node does not publish yet are not counted, and shapes are not learned",
     "list noderesourcetopologies": "what nodes publish is not known",
 }
 KINDS = len(FOLLOWS)
+NODES_NOT_READ = "nodes were not read: what is published may be of nodes that are gone"
+MOST_GONE, LONGEST_NAME = 10, 100
 BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 NO_BUDGETS = "no restart of other pods was looked for"
 
@@ -42,6 +44,11 @@ class VisibleCluster:
     remarks: tuple[str, ...] = ()
     """What may not be seen, a sentence each."""
 
+    @property
+    def published_alone(self) -> bool:
+        """Whether there are NodeResourceTopologies and nothing else."""
+        return not self.view.states.nodes_read and not self.pods
+
 
 def visible_cluster(cluster: Cluster, now: float | None = None) -> VisibleCluster:
     """Read nodes, pods and NodeResourceTopologies once (rules 1 and 2)."""
@@ -56,7 +63,26 @@ def visible_cluster(cluster: Cluster, now: float | None = None) -> VisibleCluste
     view = live_cluster(cluster, moment, LiveSettings(), refused=problems.append, seen=seen)
     if len(problems) >= KINDS:
         raise problems[0]
-    return VisibleCluster(view, moment, pods, tuple(map(_remark, problems)))
+    return VisibleCluster(view, moment, pods, (*map(_remark, problems), *gone_remarks(view)))
+
+
+def gone_remarks(view: LiveCluster) -> tuple[str, ...]:
+    """What is published of nodes without a Node object, and bound to such, a sentence each."""
+    names = set(view.names)
+    gone = [one for one in view.views.values() if one.name not in names]
+    published = [one.name for one in gone if one.source is not None]
+    bound = [one.name for one in gone if one.pods]
+    remarks = [f"published of nodes that are gone: {_listed(published)}"] if published else []
+    if bound:
+        pods = sum(len(one.pods) for one in gone)
+        count = "a pod is" if pods == 1 else f"{pods} pods are"
+        remarks.append(f"{count} bound to nodes without a Node object, and not counted: {_listed(bound)}")
+    return tuple(remarks)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_GONE} more" if len(names) > MOST_GONE else ""
+    return f"{', '.join(cut(name, LONGEST_NAME) for name in names[:MOST_GONE])}{more}"
 
 
 def chosen_nodes(view: LiveCluster, selector: str, field: str = "--selector") -> list[str]:
@@ -79,7 +105,8 @@ def _remark(problem: ApiRefused) -> str:
 def followed_remarks(feed: LiveFeed) -> tuple[str, ...]:
     """What of a followed cluster is not known or may be old, and why; what has one cause is one sentence."""
     gaps = feed.gaps()
-    lines: dict[str, None] = {}
+    with feed.lock:
+        lines = dict.fromkeys(gone_remarks(feed.view))
     for gap in gaps:
         alike = [one for one in gaps if one.problem == gap.problem]
         whole = len(alike) == KINDS

@@ -7,7 +7,8 @@ Rules kept here:
 2. What an object holds is judged as if the API server had sent it, and of each that is kept which decides.
 3. A node that has no name, or one that no API server takes as part of a path, is refused: nobody could ask
    about it.
-4. A list in JSON may be long (``codec.object_list``): one object of it is in memory at a time.
+4. Where a dump has Node objects, a node without one is gone, and said to be; where it has none, that is said.
+5. A list in JSON may be long (``codec.object_list``): one object of it is in memory at a time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from numawise.codec.document import ORDINARY, TOO_DEEP, mapping, read_file
 from numawise.codec.infile import is_file
 from numawise.codec.object_list import LARGEST_LIST, ObjectList, object_list
 from numawise.errors import InputError, quoted
-from numawise.inputs.cluster import VisibleCluster
+from numawise.inputs.cluster import NODES_NOT_READ, VisibleCluster, gone_remarks
 from numawise.inputs.live import NODE, POD, TOPOLOGY, slim_node, slim_topology, take
 from numawise.kube.client import Object
 
@@ -29,12 +30,11 @@ Objects = Sequence[object] | ObjectList
 
 
 def dumped_cluster(
-    paths: Sequence[str], *, whole: bool = False, most: int = MOST_OBJECTS, largest: int = LARGEST_LIST
+    paths: Sequence[str], *, most: int = MOST_OBJECTS, largest: int = LARGEST_LIST
 ) -> VisibleCluster | None:
     """The cluster of dumps (rule 1); None: these files are something else.
 
-    ``whole``: a dump of NodeResourceTopologies alone is something else, too; ``most``: objects, and
-    ``largest``: bytes of text that they may have together.
+    ``most``: objects, and ``largest``: bytes of text that they may have together.
     """
     files = [Path(path) for path in paths]
     if not files or any(not is_file(path) or is_bundle(str(path)) for path in files):
@@ -42,7 +42,7 @@ def dumped_cluster(
     try:
         objects = _objects(files, most, largest)
         kinds = {kind for kind, _ in objects}
-        if not kinds & {NODE, TOPOLOGY} or (whole and kinds == {TOPOLOGY}):
+        if not kinds & {NODE, TOPOLOGY}:
             return None
         return listed_cluster(objects, max(path.stat().st_mtime for path in files))
     except RecursionError:
@@ -56,7 +56,11 @@ def listed_cluster(objects: Sequence[tuple[str, Object]], now: float) -> Visible
         for own, value in objects:
             if own == kind:
                 take(view, kind, None, value, now)
-    return VisibleCluster(view, now, [value for kind, value in objects if kind == POD])
+    pods = [value for kind, value in objects if kind == POD]
+    if not any(kind == NODE for kind, _ in objects):
+        return VisibleCluster(view, now, pods, (NODES_NOT_READ,))
+    view.nodes_were_read()
+    return VisibleCluster(view, now, pods, gone_remarks(view))
 
 
 def _objects(files: Sequence[Path], most: int, largest: int) -> list[tuple[str, Object]]:
@@ -96,7 +100,7 @@ def _check_name(kind: str, value: Object, file: str) -> None:
 
 
 def _lists(path: Path, largest: int) -> list[tuple[str, Objects, int]]:
-    """The lists of a file: of which kind objects are that do not say so, the objects, the size (rule 4)."""
+    """The lists of a file: of which kind objects are that do not say so, the objects, the size (rule 5)."""
     long = object_list(path, largest)
     if long is not None and long.kind.endswith("List"):
         return [(long.kind.removesuffix("List"), long, long.size)]

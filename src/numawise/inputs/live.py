@@ -156,7 +156,7 @@ class LiveFeed:
     def families(self) -> Sequence[MetricFamily]:
         """How many nodes and pods are known, and how."""
         with self.lock:
-            known = Counter(view.how for view in self.view.views.values())
+            known = Counter(self.view.views[name].how for name in self.view.names)
             pods = len(self.view.pods)
         return (
             NODES_KNOWN.of(*(({"how": how}, known[how]) for how in (EXACT, CONSERVATIVE, UNKNOWN))),
@@ -205,6 +205,9 @@ class LiveFeed:
             ready = self.was_synced()
             self._known.add(kind)
             self._lost.pop(kind, None)
+            if kind == NODE:
+                with self.lock:
+                    self.view.nodes_were_read()
             if not ready and self.was_synced():
                 self._make_ready()
         elif kind in self._known:
@@ -262,6 +265,8 @@ def live_cluster(
         for value in values:
             take(view, kind, None, value, now)
             seen(kind, value)
+        if kind == NODE:
+            view.nodes_were_read()
 
     read(NODE, NODES, slim_node)
     read(POD, PODS, PodReading().slim)

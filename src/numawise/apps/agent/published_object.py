@@ -4,12 +4,14 @@ Rules kept here:
 
 1. What is known is published, with sentences on what is missing.  Where not enough is known to decide
    anything (no configuration), nothing counts as free: capacity alone is said.
-2. Complete is an object that nothing is missing of.  The condition is true then, and only then.
+2. The Node owns the object, where it is known: the cluster removes what is published of a node that is gone.
+3. Complete is an object that nothing is missing of.  The condition is true then, and only then.
 """
 
 from typing import Any
 
 from numawise.apps.agent.sight_values import KubeletSight
+from numawise.codec.document import mapping
 from numawise.codec.fingerprint import ALL, listed_fingerprint
 from numawise.codec.hardware.nrt_write import ZoneAmount, topology_document
 from numawise.kube.writer import NodeCondition
@@ -36,6 +38,10 @@ def published_object(sight: KubeletSight, method: str = ALL, instance: str = "")
         return None
     if instance:
         value["metadata"]["annotations"] = {INSTANCE: instance}
+    uid = mapping(mapping(sight.object).get("metadata")).get("uid")
+    if isinstance(uid, str) and uid:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": sight.name, "uid": uid}
+        value["metadata"]["ownerReferences"] = [owner]
     return value
 
 
@@ -53,7 +59,7 @@ def _capacities(machine: Machine) -> dict[int, dict[str, ZoneAmount]]:
 
 
 def condition_of(sight: KubeletSight, problem: str = "") -> NodeCondition:
-    """What the node's condition says; ``problem``: why nothing could be published (rule 2)."""
+    """What the node's condition says; ``problem``: why nothing could be published (rule 3)."""
     if problem:
         return NodeCondition(CONDITION, "False", NOT_PUBLISHED, problem)
     if sight.complete:

@@ -59,7 +59,7 @@ def node_files(cluster: SourceCluster, name: str, pod: str = "") -> NodeFilesFor
 def known_node(cluster: SourceCluster, name: str) -> NodeView:
     """What is known of a node; ``InputError``: there is none of that name."""
     view = cluster.view.views.get(name)
-    if view is None:
+    if view is None or cluster.view.states.is_gone(view):
         near = meant(name, cluster.view.names, 0.8)
         advice = f"did you mean {near}?" if near else "see all nodes"
         raise InputError(f"there is no node {quoted(name)}", field="name", advice=advice)
