@@ -26,12 +26,13 @@ Rules kept here:
 """
 
 import math
+from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from heapq import nsmallest
+from itertools import islice
 
 from numawise.cluster.asking import Asker, LetIn, Member, Situation
-from numawise.codec.cluster_pod import ClusterPod
 from numawise.engine.predicates import asked
 from numawise.request.constraints import SYSTEM_CRITICAL
 from numawise.request.defaults import RawPod, defaulted
@@ -80,32 +81,42 @@ class LatePod:
 
 
 class AskedPods:
-    """Pods that no node took when they were last asked about."""
+    """Pods that wait, and that no node took when they were last asked about."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, tuple[float, int]] = {}
-        """By uid: when, and the numbers of the nodes that were named, packed."""
+        self._asked: dict[str, tuple[float, LatePod]] = {}
+        """By uid, with when that was, in this order."""
+        self._turns: dict[str, list[Turn]] = {}
+        """Their order, by namespace."""
 
-    def add(self, uid: str, clock: float, numbers: Iterable[int]) -> None:
-        """No node took a pod, of those with these numbers."""
-        nodes = 0
-        for number in numbers:
-            nodes |= 1 << number
-        self._asked[uid] = clock, nodes
+    def add(self, pod: LatePod, clock: float) -> None:
+        """No node took a pod."""
+        self.discard(pod.raw.uid)
+        self._asked[pod.raw.uid] = clock, pod
+        insort(self._turns.setdefault(pod.raw.namespace, []), pod.turn)
 
     def discard(self, uid: str) -> None:
         """A pod does not wait, or is not what it was."""
-        self._asked.pop(uid, None)
+        _, pod = self._asked.pop(uid, (0.0, None))
+        if pod is not None:
+            turns = self._turns[pod.raw.namespace]
+            del turns[bisect_left(turns, pod.turn)]
+            if not turns:
+                del self._turns[pod.raw.namespace]
 
-    def late(self, pods: Mapping[str, ClusterPod], clock: float, latest: float) -> list[LatePod]:
-        """Those that were created by ``latest``; what nobody asks about any more is forgotten."""
-        late = []
-        for uid, (asked_at, nodes) in list(self._asked.items()):
-            pod = pods.get(uid)
-            if pod is None or not pod.waits or pod.raw is None or clock - asked_at > ASKED_LATELY:
-                del self._asked[uid]
-            elif pod.created <= latest:
-                late.append(LatePod(pod.raw, pod.created, nodes))
+    def late(self, clock: float, latest: float) -> list[LatePod]:
+        """Those that were created by ``latest``, the first of each namespace (rule 7).
+
+        What nobody asks about any more is forgotten.
+        """
+        for uid, (asked_at, _) in list(islice(self._asked.items(), MOST_TRIED_IN_ALL)):
+            if clock - asked_at > ASKED_LATELY:
+                self.discard(uid)
+        late: list[LatePod] = []
+        for turns in self._turns.values():
+            pods = (self._asked[turn[-1]] for turn in turns)
+            first = (pod for at, pod in pods if pod.created <= latest and clock - at <= ASKED_LATELY)
+            late += islice(first, MOST_TRIED)
         return late
 
 

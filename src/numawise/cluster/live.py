@@ -26,7 +26,7 @@ from numawise.cluster.asking import Situation, looks_nowhere
 from numawise.cluster.assumed import EndedPod, Promise
 from numawise.cluster.choice import Shapes, company
 from numawise.cluster.foreign import REFUSED, judged
-from numawise.cluster.kept_places import AskedPods, KeptTerms, Turn, turn_of
+from numawise.cluster.kept_places import AskedPods, KeptTerms, LatePod, Turn, turn_of
 from numawise.cluster.last_said import LastSaid
 from numawise.cluster.node_states import NodeStates
 from numawise.cluster.node_view import NodeView
@@ -260,12 +260,16 @@ class LiveCluster:
     def ask(self, raw: RawPod, names: Sequence[str] | None, now: float) -> list[NodeVerdict]:
         """``judge`` for a pod that is to be bound to one of these nodes: if none takes it, it waits."""
         verdicts = self.judge(raw, names, now)
-        if raw.uid in self.pods:
+        pod = self.pods.get(raw.uid)
+        if pod is not None and pod.waits:
             if any(verdict.rating is not None and not verdict.kept for verdict in verdicts):
                 self._asked.discard(raw.uid)
             else:
-                views = (self.views.get(verdict.node) for verdict in verdicts)
-                self._asked.add(raw.uid, self._clock, (view.number for view in views if view is not None))
+                nodes = 0
+                for verdict in verdicts:
+                    view = self.views.get(verdict.node)
+                    nodes |= 1 << view.number if view is not None else 0
+                self._asked.add(LatePod(pod.raw or raw, pod.created, nodes), self._clock)
         return verdicts
 
     def judge(self, raw: RawPod, names: Sequence[str] | None, now: float) -> list[NodeVerdict]:
@@ -470,7 +474,7 @@ class LiveCluster:
 
     def _keep_places(self, now: float) -> None:
         """Rule 4."""
-        late = self._asked.late(self.pods, self._clock, now - self.settings.patience)
+        late = self._asked.late(self._clock, now - self.settings.patience)
         if not late and not self.kept.places:
             return
         many = len(self.members) > MANY_NODES
