@@ -182,7 +182,7 @@ def test_a_place_that_is_kept(told: Told, state: State) -> None:
         owned("late", 1, created="2026-11-16T11:00:00Z"),
     ]
     (alike,) = told("pod/late")["cluster"]["alike"]
-    assert alike["reason"] == "its place is kept for pod default/early, which has waited longer"
+    assert alike["reason"] == "its place may be kept for pod default/early, which has waited longer"
 
 
 def test_an_owner_without_pods_is_judged_by_its_template(told: Told, state: State) -> None:

@@ -10,7 +10,8 @@ Rules kept here:
 4. *Never* is said only when it holds for every node.
 5. What may not be seen is said, and nothing is concluded from it.  Without the right to list
    PodDisruptionBudgets no restart is looked for.
-6. Places that numawise's scheduler would keep for pods that have waited longer are counted as kept.
+6. Places that numawise's scheduler would keep for pods before this one are said as places that may be kept:
+   its settings, and the nodes that it was asked about, are not seen here.
 """
 
 import time
@@ -231,7 +232,7 @@ class PodAsked:
                 return NodeRefused(f"by what another exporter publishes: {verdict.reason}", None)
             return None
         if verdict.kept:
-            return NodeRefused(f"its place is {verdict.kept}", never=False)
+            return NodeRefused(f"its place may be {verdict.kept}", never=False)
         if verdict.rating is not None:
             return None
         key = view.asker.place(situation.member, raw), verdict.reason
