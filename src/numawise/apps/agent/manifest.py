@@ -80,6 +80,7 @@ def _own(wish: ManifestWish) -> ProgramObjects:
 OWN = "authentication.kubernetes.io/node-name"
 ACCOUNT_NODE = f"request.userInfo.extra[?'{OWN}'][0].orValue('')"
 """The node that the token was issued for; the API server says so since 1.30."""
+OWNERS = "object.metadata.?ownerReferences.orValue([])"
 
 
 def _policy(wish: ManifestWish, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
@@ -88,7 +89,12 @@ def _policy(wish: ManifestWish, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
         {
             "expression": "object.metadata.name == variables.node",
             "message": "the agent of a node writes about its own node alone",
-        }
+        },
+        {
+            "expression": f"request.resource.resource == 'nodes' || {OWNERS}.all(o, o.kind == 'Node' && "
+            "o.name == variables.node && !o.?blockOwnerDeletion.orValue(false))",
+            "message": "what the agent of a node publishes belongs to its own node, and blocks no removal",
+        },
     ]
     validations += _node_validations(wish)
     rules = [

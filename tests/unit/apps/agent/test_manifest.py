@@ -116,6 +116,7 @@ def test_what_is_written_about_nodes_is_under_the_policy() -> None:
     assert spec["failurePolicy"] == "Fail"
     messages = [one["message"] for one in spec["validations"]]
     assert any("removes taints alone" in text for text in messages)
+    assert any("belongs to its own node" in text for text in messages)
     assert not any(
         "taints" in one["message"]
         for one in made("export")["ValidatingAdmissionPolicy"]["spec"]["validations"]
