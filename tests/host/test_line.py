@@ -17,6 +17,7 @@ from tests.host.launching import Host, Started
 from tests.host.test_two_users import ALICE, BOB, NAMESPACE, Box
 from tests.waiting import PATIENCE
 
+from numawise.apps.launch.line import TURNS
 from numawise.host.processes import boot_id, start_time
 from numawise.ledger.place import machine_id
 from numawise.sets import format_ids
@@ -182,6 +183,27 @@ def test_a_waiter_that_was_written_by_hand(box: Box, asks: object, state: str) -
         assert box.by(0).run("release", "evil1").returncode == 0
         assert not box.file(BOB).exists()
         sleeper.kill()
+
+
+def test_of_one_user_so_many_have_a_turn(box: Box) -> None:
+    """A thousand in line of one user hold others up no longer than ``TURNS``, and cost no more to look at."""
+    full(box.by(ALICE))
+    sleeper = subprocess.Popen(["sleep", "3600"])
+    box.started.append(sleeper)  # type: ignore[arg-type]
+    row = {"boot": boot_id(), "namespace": NAMESPACE, "pid": sleeper.pid, "start": start_time(sleeper.pid)}
+    asks = [{"cpus": 1000, "memory": number + 1} for number in range(1024)]
+    rows = [
+        {**row, "id": f"w{number}", "since": number + 1.0, "asks": ask} for number, ask in enumerate(asks)
+    ]
+    head = {"apiVersion": "numawise.dev/v1", "kind": "Ledger", "machine": machine_id()}
+    box.file(BOB).write_text(json.dumps(head | {"waiters": rows}))
+    os.chown(box.file(BOB), BOB, BOB)
+    waiter = in_line(box.by(ALICE), "--cpus", "1", "--", "true", count=1025)
+    text = f"{TURNS} of the same user stand before it in line"
+    assert [each["missing"] == text for each in waiting(box)] == [False] * TURNS + [True] * (1024 - TURNS) + [
+        False
+    ]
+    assert waiter.poll() is None
 
 
 def test_only_its_user_and_root_put_a_waiter_out(box: Box) -> None:

@@ -9,10 +9,12 @@ Rules kept here:
 3. Whoever asks for what this machine does not have, or in words that cannot be read, holds nobody up.
 4. What cannot be seen of a process (``hidepid``, another pid namespace) is taken for alive and running.
 5. A waiter whose row is gone was put out of the line (``numawise release``) and waits no longer.
+6. Of one user ``TURNS`` have a turn at a time, and the others move up: so nobody is held up by more of one
+   user, nor has to look at more.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,9 @@ from numawise.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from numawise.apps.launch.request import JobRequest
+
+
+TURNS = 16
 
 
 @dataclass(slots=True)
@@ -72,7 +77,7 @@ class WaitingLine:
 
     def names(self, waiters: Sequence[Waiter]) -> set[str]:
         """Names that those in it want for their holds."""
-        return {request.name for _, request in self._asked(waiters) if request.name}
+        return {request.name for _, request in self._asked(_with_turns(waiters)) if request.name}
 
     def drop_dead(self, change: LedgerChange) -> None:
         """Put the dead out of the line (rule 2)."""
@@ -114,8 +119,18 @@ class WaitingLine:
         """Who waits, and for what, the first first; the dead are left out."""
         from numawise.apps.launch.asked import request_in  # noqa: PLC0415 - few have to wait
 
-        living = self._living(waiters)
-        for number, waiter in enumerate(living):
+        ahead: list[Waiter] = []
+        shown: dict[int, int] = {}
+        for waiter in self._living(waiters):
+            stopped = self._is_stopped(waiter.owner)
+            before = tuple(ahead)
+            if not stopped:
+                ahead = _with_turns((*ahead, waiter))
+            shown[waiter.owner.uid] = shown.get(waiter.owner.uid, 0) + 1
+            if shown[waiter.owner.uid] > TURNS:
+                text = f"{TURNS} of the same user stand before it in line"
+                yield InLine(waiter, STOPPED if stopped else WAITING, text)
+                continue
             request = request_in(waiter.asks)
             if request is None:
                 yield InLine(waiter, PASSED, "what it asks for cannot be read, so others pass it")
@@ -125,10 +140,9 @@ class WaitingLine:
             except InputError as problem:
                 yield InLine(waiter, PASSED, f"{problem.message}, so others pass it")
                 continue
-            ahead = [other for other in living[:number] if not self._is_stopped(other.owner)]
             if isinstance(found, Placement):
-                found = self._behind(ahead, holds, request, found) or NoRoom("")
-            if self._is_stopped(waiter.owner):
+                found = self._behind(before, holds, request, found) or NoRoom("")
+            if stopped:
                 yield InLine(waiter, STOPPED, "its process is stopped, so others pass it", found.holders)
             else:
                 yield InLine(waiter, WAITING, found.reason, found.holders)
@@ -142,11 +156,12 @@ class WaitingLine:
         """Those before us who have their turn (rule 2)."""
         ours = (number for number, waiter in enumerate(waiters) if self._is_ours(waiter, ticket))
         before = waiters[: next(ours, len(waiters))]
-        return [waiter for waiter in self._living(before) if not self._is_stopped(waiter.owner)]
+        living = self._living(before)
+        return _with_turns(waiter for waiter in living if not self._is_stopped(waiter.owner))
 
     def _living(self, waiters: Sequence[Waiter]) -> list[Waiter]:
-        dead = self._dead(waiters)
-        return [waiter for waiter in waiters if waiter not in dead]
+        dead = {(waiter.owner.uid, waiter.id) for waiter in self._dead(waiters)}
+        return [waiter for waiter in waiters if (waiter.owner.uid, waiter.id) not in dead]
 
     def _dead(self, waiters: Sequence[Waiter]) -> tuple[Waiter, ...]:
         def lives(owner: Owner) -> bool:
@@ -203,3 +218,14 @@ class WaitingLine:
                     self.possible[key] = False
             if self.possible[key]:
                 yield waiter, request
+
+
+def _with_turns(waiters: Iterable[Waiter]) -> list[Waiter]:
+    """The first of each user (rule 6)."""
+    counts: dict[int, int] = {}
+    several = []
+    for waiter in waiters:
+        counts[waiter.owner.uid] = counts.get(waiter.owner.uid, 0) + 1
+        if counts[waiter.owner.uid] <= TURNS:
+            several.append(waiter)
+    return several
