@@ -226,6 +226,77 @@ def test_a_file_that_makes_no_sense_is_named_and_passed_over(box: Box) -> None:
     assert (own.returncode, "is damaged" in own.stderr) == (4, True)
 
 
+@pytest.mark.parametrize("what", ["cut short", "hidden", "of a later numawise"])
+def test_what_cannot_be_read_counts_as_held(box: Box, what: str) -> None:
+    """Nothing is granted beside it; nobody loses a hold or a place in line, and all of it goes on afterwards."""
+    every = str(len(os.sched_getaffinity(0)))
+    box.by(ALICE).start("run", "-q", "--cpus", every, "--name", "hers", "--", "sleep", "3600")
+    box.hold("hers")
+    box.forge(BOB, pid=os.getpid(), start=start_time(os.getpid()), memory=[{"numa": "0", "bytes": 4096}])
+    file = box.file(BOB)
+    if what == "cut short":
+        os.truncate(file, 150)
+    elif what == "hidden":
+        file.chmod(0)
+    else:
+        file.write_text(file.read_text().replace("/v1", "/v9"))
+    refused = box.by(ALICE).run("run", "--", "true")
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (4, 1), refused.stderr
+    assert f"{file} (uid {BOB}) cannot be read as a ledger: " in refused.stderr
+    assert (
+        f"so what {BOB} holds is not known, and nothing is granted beside it; let its owner or root"
+        in refused.stderr
+    )
+    assert box.by(ALICE).run("run", "--dry-run", "--", "true").returncode == 4
+    listed = box.by(ALICE).run("ps")
+    assert (listed.returncode, "hers" in listed.stdout, f"(uid {BOB}) cannot be read" in listed.stderr) == (
+        0,
+        True,
+        True,
+    )
+    waiter = box.by(ALICE).start("run", "-q", "--wait", "--cpus", every, "--", "true")
+    box.until(lambda: "waiting: " in box.by(ALICE).run("ps").stdout, "in line")
+    assert box.by(ALICE).run("release", "--kill", "hers").returncode == 0
+    box.by(ALICE).run("reap")
+    assert (waiter.poll(), "waiting: " in box.by(ALICE).run("ps").stdout) == (None, True)
+    file.rename(file.with_name("aside"))
+    waiter.communicate()
+    assert waiter.returncode == 0, waiter.stderr
+
+
+@pytest.fixture
+def marked(box: Box) -> Iterator[tuple[dict[str, Any], "subprocess.Popen[bytes]"]]:
+    """A hold of root's, kept by affinity, and a stranger's process that carries its mark."""
+    box.by(0).start(
+        "run", "-q", "--mode", "affinity", "--cpus", "1", "--name", "roots", "--", "sleep", "3600"
+    )
+    hold = box.hold("roots")
+    with subprocess.Popen(
+        ["sleep", "3600"], env={"NUMAWISE_HOLD": hold["id"]}, user=BOB, group=BOB
+    ) as process:
+        yield hold, process
+        process.kill()
+
+
+def test_a_strangers_variable_keeps_no_hold(
+    box: Box, marked: tuple[dict[str, Any], "subprocess.Popen[bytes]"]
+) -> None:
+    """What others wrote into an environment is their word."""
+    hold, process = marked
+    for pid in (box.started[-1].pid, hold["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    box.started[-1].communicate()
+    assert "roots" in box.by(0).run("reap").stdout
+    assert (box.by(0).holds(), process.poll()) == ([], None)
+
+
+def test_root_kills_no_strangers_process_that_carries_its_mark(
+    box: Box, marked: tuple[dict[str, Any], "subprocess.Popen[bytes]"]
+) -> None:
+    assert box.by(0).run("release", "--kill", "roots").returncode == 0
+    assert marked[1].poll() is None
+
+
 def test_left_over_workers_keep_the_hold_of_their_job(box: Box) -> None:
     """Without a control group only the owner and root see them, so nobody else calls the job ended."""
     every = str(len(os.sched_getaffinity(0)))

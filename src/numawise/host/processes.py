@@ -153,19 +153,24 @@ def parents(pid: int, root: Path = ROOT) -> tuple[Process, ...]:
 
 
 def family(
-    pid: int, mark: str = "", root: Path = ROOT, without: frozenset[int] = frozenset()
+    pid: int, mark: str = "", root: Path = ROOT, without: frozenset[int] = frozenset(), uid: int | None = None
 ) -> tuple[int, ...]:
     """The process and all that descend from it, parents first.
 
     With a mark such as ``NUMAWISE_HOLD=4f1c`` also those that carry it in their environment: what was left
-    behind by a parent that has ended no longer descends from it.  Those of ``without``, and what descends
-    from them, are families of their own.
+    behind by a parent that has ended no longer descends from it.  With ``uid`` those of that user alone: what
+    stands in the environment of others is their word.  Those of ``without``, and what descends from them, are
+    families of their own.
     """
     below: dict[int, list[int]] = {}
     found = processes(root)
     for process in found:
         below.setdefault(process.parent, []).append(process.pid)
-    marked = [process.pid for process in found if mark and carries(process.pid, mark, root)]
+    marked = [
+        process.pid
+        for process in found
+        if mark and carries(process.pid, mark, root) and uid in (None, uid_of(process.pid, root))
+    ]
     members = dict.fromkeys([pid] if any(process.pid == pid for process in found) else [])
     queue = [*members, *(marked_one for marked_one in marked if marked_one not in without)]
     while queue:

@@ -3,15 +3,19 @@
 Rules kept here:
 
 1. A user's holds stand in one file that belongs to that user: readable by all, writable by nobody else.  The
-   kernel says whose file it is; nothing that stands in it does.
-2. A file is opened without following links and without waiting, must be a regular file with one name, and is
-   read up to a bound.  What is something else is passed over, and a sentence names it.
-3. A file is replaced by one rename, after what it says is on the disk.  Where nothing is left to say it is
-   removed.  Its name is another one where somebody else has taken the usual name; one that lies under the
-   name of another user than its owner is passed over.
-4. A folder is used only if nobody but its owner and root can remove what lies in it: whoever may write it
+   kernel says whose file it is; nothing that stands in it does.  Which files are whose is chosen by owner
+   (``listing``).
+2. A file is opened without following links and without waiting, must be a regular file of the user after whom
+   it is named, and is read up to a bound.  What is something else is passed over, and one sentence names it.
+3. What its owner may hold by a file that cannot be read is not known, and ``unknown`` says so: it counts as
+   held.  What no numawise writes (nothing in it that a ledger has) is no ledger, and holds nothing.
+4. A file is replaced by one rename, after what it says is on the disk.  Where nothing is left to say it is
+   removed.  Its name is another one where somebody else has taken the usual name.  A version that was
+   replaced and has another name, by which somebody could bring it back, is emptied, if it says that it is of
+   this folder; a ledger of another folder that has a second name here is none.
+5. A folder is used only if nobody but its owner and root can remove what lies in it: whoever may write it
    needs the sticky bit in the way.
-5. The files have the sticky bit, too: it tells systemd-tmpfiles not to clear them away from ``/var/tmp``.
+6. The files have the sticky bit, too: it tells systemd-tmpfiles not to clear them away from ``/var/tmp``.
 """
 
 import errno
@@ -19,24 +23,31 @@ import json
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from numawise.errors import LedgerError
 from numawise.ledger import record
+from numawise.ledger.listing import Litter, OwnedFile, named_number, owned_files
 from numawise.ledger.refusals import ELSEWHERE, damaged, refusal
 from numawise.results.placement import Hold, Waiter
 from numawise.values import dataclass
 
 API_VERSION, KIND = "numawise.dev/v1", "Ledger"
-NAME = re.compile(r"numawise-(0|[1-9][0-9]{0,9})(?:-[0-9a-f]{8})?\.json", re.ASCII)
+NAME = re.compile(r"numawise-(0|[1-9][0-9]{0,9})(-[0-9a-f]{8})?\.json", re.ASCII)
 LEFT_OVER = re.compile(r"\.numawise-([0-9]{1,10})\.[0-9a-f]{8}\.new", re.ASCII)
 LARGEST = 1 << 20
 """Bytes of a file; a thousand holds take half of it."""
-MOST_FILES, MOST_OF_ONE = 4096, 2
-"""In a folder, and of one user in it; more are passed over."""
+MOST_OF_ONE = 2
+"""Ledgers of one user that count in a folder."""
+SIGNS = re.compile(rb'"(?:apiVersion"|numawise|Ledger"|holds"|waiters")')
+SIGNED = 1 << 12
+"""Bytes in which a ledger, also a damaged one, shows a sign of being one."""
+SETTLED, SECOND = 100_000_000, 1_000_000_000
+"""Nanoseconds after which a folder has another time when it changes; how long a look at it counts."""
 PRIVATE_FOLDER, FILE = 0o700, 0o1644
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -59,6 +70,8 @@ class UserFile:
     """Why it, or rows of it, were passed over; a sentence each."""
     is_ledger: bool = False
     """It is a file of ours, and not something that only has its name."""
+    unknown: str = ""
+    """Why what it, or some row of it, holds is not known (rule 3), a sentence without its end."""
 
 
 @dataclass(slots=True)
@@ -67,6 +80,8 @@ class LedgerFolder:
 
     path: Path
     handle: int
+    seen: tuple[int, int, "FolderVersion"] = (0, 0, ())
+    """Times of the folder and of our last look at its files, and what that showed."""
 
     def close(self) -> None:
         if self.handle >= 0:
@@ -81,26 +96,21 @@ class LedgerFolder:
             return False
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
-    def names(self, pattern: re.Pattern[str] = NAME) -> tuple[str, ...]:
-        """Names of users' files, in a fixed order."""
-        return tuple(sorted(name for name in self._every() if pattern.fullmatch(name)))
+    def version(self) -> "FolderVersion":
+        """Something that is another after each change of a file.
 
-    def left_over(self, uid: int) -> tuple[str, ...]:
-        """Names of files that a writer for this user began."""
-        found = ((name, LEFT_OVER.fullmatch(name)) for name in self._every())
-        return tuple(name for name, match in found if match and int(match[1]) == uid)
+        A change is a rename, which changes the folder's time: so a folder full of other things costs little.
+        """
+        changed, now = os.fstat(self.handle).st_mtime_ns, time.time_ns()
+        if self.seen[0] == changed and abs(now - self.seen[1]) < SECOND:
+            return self.seen[2]
+        files = owned_files(self.handle, NAME).every
+        version = tuple(sorted((file.name, file.inode, file.changed) for file in files))
+        self.seen = (changed if now - changed > SETTLED else 0, now, version)
+        return version
 
-    def _every(self) -> list[str]:
-        return os.listdir(self.handle)  # noqa: PTH208 - a handle, not a path
 
-    def version(self) -> tuple[tuple[str, int, int], ...]:
-        """Something that is another after each change of a file."""
-        found = []
-        for name in self.names():
-            with suppress(OSError):
-                status = os.stat(name, dir_fd=self.handle, follow_symlinks=False)
-                found.append((name, status.st_ino, status.st_mtime_ns))
-        return tuple(found)
+FolderVersion = tuple[tuple[str, int, int], ...]
 
 
 def open_folder(path: Path, *, make: bool) -> LedgerFolder | None:
@@ -137,114 +147,108 @@ def unsafe(status: os.stat_result) -> str:
 
 def read_folder(folder: LedgerFolder, number: int, machine: str, uid: int) -> Iterator[UserFile]:
     """The files of all users; a damaged one of the user ``uid`` is refused."""
-    count: dict[int, int] = {}
-    names = folder.names()
-    for name in names[:MOST_FILES]:
-        place = folder.path / name
-        found = read_bytes(folder, name, count)
-        if found is None:
-            continue
-        owner, data = found
-        if isinstance(data, str):
-            yield UserFile(number, name, owner, problems=(f"{place} (uid {owner}) is ignored: {data}",))
-        else:
-            yield _parsed(place, number, name, owner, data, machine, own=owner == uid)
-    if len(names) > MOST_FILES:
-        yield UserFile(number, "", -1, problems=(f"{folder.path} has more than {MOST_FILES} files",))
+    listing = owned_files(folder.handle, NAME)
+    for files in listing.owners:
+        ledgers = 0
+        for file in files:
+            if ledgers >= MOST_OF_ONE and named_number(file.uid) is not None:
+                listing.litter.add(file, "it is one too many")
+                continue
+            read = _read_file(folder, number, file, machine, listing.litter, own=file.uid == uid)
+            ledgers += read is not None
+            if read is not None:
+                yield read
+    sentence = listing.litter.sentence(folder.path, named_number(uid))
+    too_many = f"{folder.path} has files of more users than can be read" if listing.too_many else ""
+    if sentence or too_many:
+        problems = tuple(text for text in (sentence, too_many) if text)
+        yield UserFile(number, "", -1, problems=problems, unknown=too_many)
 
 
-def _is_named_after(name: str, owner: int, pattern: re.Pattern[str]) -> bool:
-    """Whether a file has a name that its owner gives it; where that cannot be known, it has."""
-    match = pattern.fullmatch(name)
-    named = int(match[1]) if match else -1
-    return named == owner or outer_uid(owner) in (named, None)
+def _read_file(
+    folder: LedgerFolder, number: int, file: OwnedFile, machine: str, litter: Litter, *, own: bool
+) -> UserFile | None:
+    """What a user says in a file; None where it is no ledger, or has gone."""
+    place = folder.path / file.name
+    data = read_bytes(folder, file)
+    if data is None:
+        return None
+    reason = data if isinstance(data, str) else ""
+    if not reason and isinstance(data, bytes):
+        try:
+            content = _content(data, file.size, machine)
+            if file.links > 1 and content.get("folder", str(folder.path)) != str(folder.path):
+                litter.add(file, "it is a second name of a ledger of another folder")
+                return None
+            return _parsed(place, number, file, content, own=own)
+        except record.Bad as bad:
+            reason = str(bad)
+        except (ValueError, RecursionError):
+            reason = "it is not JSON"
+    signed = isinstance(data, bytes) and SIGNS.search(data[:SIGNED]) and not reason.startswith(OTHER_MACHINE)
+    hidden = not isinstance(data, bytes)
+    if own and (file.usual or signed or hidden):
+        raise damaged(place, reason)
+    if not (signed or hidden):
+        litter.add(file, reason)
+        return None
+    unknown = f"{place} (uid {file.uid}) cannot be read as a ledger: {reason}"
+    return UserFile(number, file.name, file.uid, problems=(f"{unknown}, {COUNTS}",), unknown=unknown)
 
 
-def outer_uid(uid: int) -> int | None:
-    """The number that a user has outside of our user namespace; None when it has none that we know.
+OTHER_MACHINE = "it is of another machine"
+COUNTS = "so what its owner holds is not known, and nothing is granted beside it"
 
-    Inside (``unshare -r``, a build as fake root) it differs, and the name of a file is read outside, too.
-    """
+
+def read_bytes(folder: LedgerFolder, file: OwnedFile) -> bytes | str | None:
+    """What stands in a file, or why that cannot be known (rule 2); None: it has gone, or is another one."""
     try:
-        lines = Path("/proc/self/uid_map").read_text().splitlines()
-        ranges = [(int(inner), int(outer), int(size)) for inner, outer, size in map(str.split, lines)]
-    except (OSError, ValueError):
-        return uid
-    return next((outer + uid - inner for inner, outer, size in ranges if 0 <= uid - inner < size), None)
-
-
-def mistrusted(status: os.stat_result, name: str, pattern: re.Pattern[str]) -> str:
-    """Why a file that was opened is not taken for its owner's word (rules 1 to 3), as a clause; or ''."""
-    if not stat.S_ISREG(status.st_mode):
-        return "it is not a regular file"
-    if status.st_nlink > 1:
-        return "it has several names"
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "others may write it"
-    if not _is_named_after(name, status.st_uid, pattern):
-        return "it lies under the name of another user"
-    return ""
-
-
-def read_bytes(
-    folder: LedgerFolder, name: str, count: dict[int, int], pattern: re.Pattern[str] = NAME
-) -> tuple[int, bytes | str] | None:
-    """Whose file it is, and what stands in it or why it is passed over (rules 2 and 3); None: it has gone.
-
-    ``count`` is how many files of each user were read: what is passed over costs no reading.
-    """
-    try:
-        handle = os.open(name, READ, dir_fd=folder.handle)
+        handle = os.open(file.name, READ, dir_fd=folder.handle)
     except FileNotFoundError:
         return None
     except OSError as error:
-        with suppress(OSError):
-            owner = os.stat(name, dir_fd=folder.handle, follow_symlinks=False).st_uid
-            link = error.errno == errno.ELOOP
-            return owner, "it is a link" if link else f"it cannot be read ({error.strerror})"
-        return None
+        return f"it may not be read ({error.strerror})"
     try:
         status = os.fstat(handle)
-        if wrong := mistrusted(status, name, pattern):
-            return status.st_uid, wrong
-        count[status.st_uid] = count.get(status.st_uid, 0) + 1
-        if count[status.st_uid] > MOST_OF_ONE:
-            return status.st_uid, "one too many"
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != file.uid:
+            return None
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return "others may write it"
         data = b""
-        while len(data) <= LARGEST and (piece := os.read(handle, LARGEST + 1 - len(data))):
+        most = LARGEST + 1 if file.size <= LARGEST else SIGNED  # of one too large, what shows a sign
+        while len(data) < most and (piece := os.read(handle, most - len(data))):
             data += piece
-        return status.st_uid, data if len(data) <= LARGEST else f"it is larger than {LARGEST} bytes"
     except OSError as error:
-        return os.fstat(handle).st_uid, f"it cannot be read ({error.strerror})"
+        return f"it cannot be read ({error.strerror})"
     finally:
         os.close(handle)
+    return data
 
 
-def _parsed(
-    place: Path, number: int, name: str, uid: int, data: bytes, machine: str, *, own: bool
-) -> UserFile:
-    try:
-        content = json.loads(data.decode())  # not whatever encoding the first bytes look like
-        _check_head(content, machine)
-        rows = record.read_rows(content, uid, user_name(uid))
-    except (ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, record.Bad) else "it is not JSON"
-        if own:
-            raise damaged(place, reason) from None
-        return UserFile(number, name, uid, problems=(f"{place} (uid {uid}) is ignored: {reason}",))
-    if own and rows.problems:
-        raise damaged(place, rows.problems[0])
-    problems = tuple(f"{place} (uid {uid}): ignored is {problem}" for problem in rows.problems[:MOST_OF_ONE])
-    return UserFile(number, name, uid, rows.holds, rows.waiters, rows.steps, problems, is_ledger=True)
-
-
-def _check_head(content: object, machine: str) -> None:
+def _content(data: bytes, size: int, machine: str) -> dict[str, Any]:
+    if max(len(data), size) > LARGEST:
+        raise record.Bad(f"it is larger than {LARGEST} bytes")
+    content = json.loads(data.decode())  # not whatever encoding the first bytes look like
     if not isinstance(content, dict):
         raise record.Bad("it is not an object")
     for key, expected in (("apiVersion", API_VERSION), ("kind", KIND), ("machine", machine)):
         if content.get(key) != expected:
-            what = "it is of another machine: " if key == "machine" else ""
+            what = f"{OTHER_MACHINE}: " if key == "machine" else ""
             raise record.Bad(f"{what}{key} is {record.short(content.get(key))}, not {expected}")
+    return content
+
+
+def _parsed(place: Path, number: int, file: OwnedFile, content: dict[str, Any], *, own: bool) -> UserFile:
+    rows = record.read_rows(content, file.uid, user_name(file.uid))
+    if own and rows.problems:
+        raise record.Bad(rows.problems[0])
+    said = f"{place} (uid {file.uid}): not all of it can be read: "
+    unknown = f"{said}{rows.lost}" if rows.lost else ""
+    others = (f"{said}{problem}" for problem in rows.problems[:MOST_OF_ONE] if problem != rows.lost)
+    problems = (*((f"{unknown}, {COUNTS}",) if unknown else ()), *others)
+    return UserFile(
+        number, file.name, file.uid, rows.holds, rows.waiters, rows.steps, problems, True, unknown
+    )
 
 
 _NAMES: dict[int, str] = {}
@@ -267,16 +271,37 @@ def user_name(uid: int) -> str:
 
 def write_file(folder: LedgerFolder, name: str, uid: int, content: dict[str, Any], machine: str) -> None:
     """Replace a user's file, or remove it where nothing is left to say (rule 3); raise ``OSError``."""
-    if not any(content.values()):
-        with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder.handle)
-        os.fsync(folder.handle)
+    with _former(folder, name, uid):
+        if not any(content.values()):
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder.handle)
+            os.fsync(folder.handle)
+            return
+        head = {"apiVersion": API_VERSION, "kind": KIND, "machine": machine, "host": os.uname().nodename}
+        data = record.text_of(head | {"folder": str(folder.path)} | content).encode()
+        if len(data) > LARGEST or any(len(rows) > record.MOST_ROWS for rows in content.values()):
+            raise OSError(errno.EFBIG, "its owner holds too many things")
+        put_in_place(folder, name, uid, data)
+
+
+@contextmanager
+def _former(folder: LedgerFolder, name: str, uid: int) -> Iterator[None]:
+    """Empty the file of this name afterwards, if it was replaced and has another name (rule 4)."""
+    try:
+        handle = os.open(name, READ | os.O_RDWR, dir_fd=folder.handle)
+    except OSError:
+        yield
         return
-    head = {"apiVersion": API_VERSION, "kind": KIND, "machine": machine, "host": os.uname().nodename}
-    data = record.text_of(head | content).encode()
-    if len(data) > LARGEST or any(len(rows) > record.MOST_ROWS for rows in content.values()):
-        raise OSError(errno.EFBIG, "its owner holds too many things")
-    put_in_place(folder, name, uid, data)
+    try:
+        yield
+        status = os.fstat(handle)
+        if status.st_nlink and status.st_uid == uid and stat.S_ISREG(status.st_mode):
+            with suppress(OSError, ValueError, RecursionError, AttributeError):
+                written = json.loads(os.pread(handle, LARGEST, 0).decode()).get("folder")
+                if written == str(folder.path):
+                    os.ftruncate(handle, 0)
+    finally:
+        os.close(handle)
 
 
 def put_in_place(folder: LedgerFolder, name: str, uid: int, data: bytes) -> None:
@@ -302,8 +327,7 @@ def put_in_place(folder: LedgerFolder, name: str, uid: int, data: bytes) -> None
 
 def free_name(folder: LedgerFolder, uid: int, ending: str = ".json") -> str:
     """A name for a new file: the usual one, unless somebody else has taken it."""
-    outer = outer_uid(uid)
-    number = uid if outer is None else outer
+    number = uid if (outer := named_number(uid)) is None else outer
     name = f"numawise-{number}{ending}"
     try:
         os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
@@ -314,9 +338,16 @@ def free_name(folder: LedgerFolder, uid: int, ending: str = ".json") -> str:
 
 def clear_left_overs(folder: LedgerFolder, uid: int) -> None:
     """Remove what a writer for this user left that was killed; only while nobody else writes."""
-    for name in folder.left_over(uid):
+    with os.scandir(folder.handle) as entries:
+        names = [
+            entry.name
+            for entry in entries
+            if (match := LEFT_OVER.fullmatch(entry.name)) and int(match[1]) == uid
+        ]
+    for name in names:
         with suppress(OSError):
-            os.unlink(name, dir_fd=folder.handle)
+            if os.stat(name, dir_fd=folder.handle, follow_symlinks=False).st_uid in (uid, os.geteuid()):
+                os.unlink(name, dir_fd=folder.handle)
 
 
 def write_all(handle: int, data: bytes) -> None:

@@ -14,31 +14,34 @@ import errno
 import json
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from numawise.ledger import record
 from numawise.ledger.file import (
     API_VERSION,
-    MOST_FILES,
+    LARGEST,
+    MOST_OF_ONE,
     LedgerFolder,
     free_name,
-    mistrusted,
     put_in_place,
     read_bytes,
     user_name,
     write_all,
 )
+from numawise.ledger.listing import OwnedFile, named_number, owned_files
 from numawise.results.placement import EndedHold, Hold
 from numawise.values import replace
 
 KIND, ENDING = "LedgerHistory", ".history.jsonl"
-NAME = re.compile(r"numawise-(0|[1-9][0-9]{0,9})(?:-[0-9a-f]{8})?\.history\.jsonl", re.ASCII)
+NAME = re.compile(r"numawise-(0|[1-9][0-9]{0,9})(-[0-9a-f]{8})?\.history\.jsonl", re.ASCII)
 KEPT = 500
 LARGEST_HISTORY, LONGEST_LINE = 384 << 10, 4096
 """Bytes; a line has some 400."""
 LONGEST_WORDS = 1024
 """Characters of a command that are kept."""
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -51,8 +54,8 @@ def add_lines(folder: LedgerFolder, uid: int, ended: Sequence[EndedHold], machin
     if not lines:
         return
     with suppress(OSError):  # rule 4
-        for name in folder.names(NAME):
-            if _append(folder, name, uid, b"".join(lines), machine):
+        for file in owned_files(folder.handle, NAME).of(uid):
+            if _append(folder, file, uid, b"".join(lines), machine):
                 return
         put_in_place(folder, free_name(folder, uid, ENDING), uid, _head(machine) + b"".join(lines))
 
@@ -75,8 +78,9 @@ def _shortened(hold: Hold) -> Hold:
     return replace(hold, command=tuple(words), labels=(), group="")
 
 
-def _append(folder: LedgerFolder, name: str, uid: int, lines: bytes, machine: str) -> bool:
-    """Add lines to the file of this name, if it is this user's and sound."""
+def _append(folder: LedgerFolder, file: OwnedFile, uid: int, lines: bytes, machine: str) -> bool:
+    """Add lines to a file, if it is this user's and sound."""
+    name = file.name
     try:
         handle = os.open(name, APPEND, dir_fd=folder.handle)
     except OSError as error:
@@ -85,14 +89,14 @@ def _append(folder: LedgerFolder, name: str, uid: int, lines: bytes, machine: st
         raise
     try:
         status = os.fstat(handle)
-        if status.st_uid != uid or mistrusted(status, name, NAME):
+        if status.st_uid != uid or not stat.S_ISREG(status.st_mode) or status.st_mode & OTHERS_WRITE:
             return False
         if not _is_head(os.pread(handle, LONGEST_LINE, 0).partition(b"\n")[0], machine):
             put_in_place(folder, name, uid, _head(machine) + lines)
             return True
         if status.st_size + len(lines) > LARGEST_HISTORY:
-            known = read_bytes(folder, name, {}, NAME)
-            before = known[1] if known and isinstance(known[1], bytes) else b""
+            known = read_bytes(folder, file)
+            before = known if isinstance(known, bytes) else b""
             put_in_place(folder, name, uid, _head(machine) + _newest(before + b"\n" + lines))
             return True
         torn = status.st_size > 0 and os.pread(handle, 1, status.st_size - 1) != b"\n"
@@ -124,20 +128,35 @@ def _head(machine: str) -> bytes:
 # --- reading ----------------------------------------------------------------------------------
 
 
-def read_history(folders: Iterable[LedgerFolder], machine: str) -> list[EndedHold]:
-    """What ended on this machine, the newest first; each hold once (rule 1)."""
+def read_history(
+    folders: Iterable[LedgerFolder], machine: str, uid: int
+) -> tuple[list[EndedHold], tuple[str, ...]]:
+    """What ended on this machine, the newest first, each hold once (rule 1); and what was passed over.
+
+    ``uid``: who asks.
+    """
     known: dict[tuple[int, str, float], EndedHold] = {}
+    problems = []
     for folder in folders:
-        count: dict[int, int] = {}
-        for name in folder.names(NAME)[:MOST_FILES]:
-            content = read_bytes(folder, name, count, NAME)
-            if content is None or isinstance(content[1], str):
-                continue
-            for ended in _parsed(content[1], content[0], machine):
-                key = (ended.hold.owner.uid, ended.hold.id, ended.hold.since)
-                if key not in known or known[key].at < ended.at:
-                    known[key] = ended
-    return sorted(known.values(), key=lambda ended: (-ended.at, ended.hold.id))
+        listing = owned_files(folder.handle, NAME)
+        for files in listing.owners:
+            read = 0
+            for file in files:
+                data = read_bytes(folder, file)
+                if not isinstance(data, bytes) or max(len(data), file.size) > LARGEST or read == MOST_OF_ONE:
+                    listing.litter.add(
+                        file, data if isinstance(data, str) else "it is too large, or one too many"
+                    )
+                    continue
+                read += 1
+                for ended in _parsed(data, file.uid, machine):
+                    key = (ended.hold.owner.uid, ended.hold.id, ended.hold.since)
+                    if key not in known or known[key].at < ended.at:
+                        known[key] = ended
+        problems.append(listing.litter.sentence(folder.path, named_number(uid)))
+        problems.append(f"{folder.path} has histories of more users than can be read" * listing.too_many)
+    rows = sorted(known.values(), key=lambda ended: (-ended.at, ended.hold.id))
+    return rows, tuple(text for text in problems if text)
 
 
 def _parsed(data: bytes, uid: int, machine: str) -> Iterator[EndedHold]:

@@ -4,7 +4,8 @@ Rules kept here:
 
 1. A file says everything in words a person can read: sets of CPUs and NUMA nodes as lists such as ``0-3,8``.
 2. Whoever wrote it is not trusted.  A field of the wrong kind, beyond its bounds or with characters that no
-   such field has makes the row bad, and a bad row is left out as a whole, with a sentence about it.
+   such field has makes the row bad, with a sentence about it.  Of a bad hold counts what it takes and whose
+   process it is; where not even that can be read, ``lost`` says so.  Any other bad row is left out.
 3. Whose row it is does not stand in it: that is the user to whom the kernel says the file belongs.
 4. A field that is not known is passed over: a later program may have added it.
 """
@@ -45,6 +46,11 @@ LARGEST_STATUS = 255
 MOST_ROWS, MOST_NODES, MOST_DEVICES, MOST_WORDS = 1024, 1024, 1024, 4096
 """Of holds and of waiters in a file; NUMA nodes; devices of a hold; words of a command."""
 MOST_CPUS = 1 << 14
+TAKEN = frozenset((
+    *("id", "boot", "pid", "start", "namespace", "since"),
+    *("cpus", "near", "mems", "memory", "devices", "cpuLimit"),
+))  # fmt: skip
+"""Fields that say what a hold takes from others, and when it ends."""
 LONGEST, LONGEST_PATH, LONGEST_COMMAND = 256, 4096, 1 << 16
 ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,31}", re.ASCII)
 BOOT = re.compile(r"[A-Za-z0-9-]{0,64}", re.ASCII)
@@ -61,7 +67,9 @@ class Rows:
     waiters: tuple[Waiter, ...] = ()
     steps: tuple[Hold, ...] = ()
     problems: tuple[str, ...] = ()
-    """Why rows were left out, a clause each."""
+    """Why rows were left out, or count in part, a clause each."""
+    lost: str = ""
+    """The first of them that is about a hold of which nothing counts."""
 
 
 class Bad(ValueError):
@@ -77,24 +85,34 @@ def read_rows(data: Mapping[str, Any], uid: int, user: str) -> Rows:
     waiters: dict[str, Waiter] = {}
     steps: dict[str, Hold] = {}
     problems: list[str] = []
+    lost = ""
     for what, read in (("holds", _hold), ("waiters", _waiter), ("steps", _step)):
         rows = data.get(what, [])
         if not isinstance(rows, list) or len(rows) > MOST_ROWS:
             problems.append(f"{what} is not a list of at most {MOST_ROWS}")
+            lost = lost or (problems[-1] if what == "holds" else "")
             continue
         for number, row in enumerate(rows):
             try:
                 value = read(_row(row), uid, user)
             except Bad as bad:
                 problems.append(f"{what}[{number}]: {bad}")
-                continue
+                if what != "holds":
+                    continue
+                try:
+                    value = _hold({key: row[key] for key in TAKEN & set(_row(row))}, uid, user)
+                except Bad:
+                    lost = lost or problems[-1]
+                    continue
+                if value.grant == Grant():
+                    continue
             if not isinstance(value, Hold):
                 waiters.setdefault(value.id, value)
             elif value.parent:
                 steps.setdefault(value.id, value)
             else:
                 holds.setdefault(value.id, value)
-    return Rows(tuple(holds.values()), tuple(waiters.values()), tuple(steps.values()), tuple(problems))
+    return Rows(tuple(holds.values()), tuple(waiters.values()), tuple(steps.values()), tuple(problems), lost)
 
 
 def _row(row: object) -> Mapping[str, Any]:

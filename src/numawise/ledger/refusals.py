@@ -2,7 +2,8 @@
 
 Rules kept here:
 
-1. Every failure of the file system becomes a ``LedgerError`` that names the file.
+1. Every failure of the file system becomes a ``LedgerError`` that names the file; ``HoldsUnknown`` is the one
+   that may pass by itself, so that one who waits for room goes on waiting.
 2. The advice never loses anything: a file is moved away by its owner, not by us.
 """
 
@@ -15,6 +16,16 @@ from numawise.errors import LedgerError
 ELSEWHERE = "set NUMAWISE_LEDGER to a folder elsewhere"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class HoldsUnknown(LedgerError):
+    """Somebody may hold what nobody can read, so nothing is granted."""
+
+    def __init__(self, why: str, user: str) -> None:
+        super().__init__(
+            f"{why}, so what {user} holds is not known, and nothing is granted beside it",
+            "let its owner or root see what runs, and then move that file to another folder",
+        )
 
 
 def refusal(error: OSError, path: Path) -> LedgerError:

@@ -12,6 +12,7 @@ Rules kept here:
 5. A step takes a part of what its hold has, nothing of what is free: no other step of that hold has it, and
    when the hold goes, its steps go with it.
 6. How a hold ended is written down where the change says so (``history``).
+7. Whose file cannot be read whole has that file left as it is: its user mends it, or root by hand.
 
 How a change is made::
 
@@ -32,6 +33,7 @@ from typing import Self, TypeVar
 from numawise.errors import LedgerError, quoted
 from numawise.ledger import record
 from numawise.ledger.file import (
+    FolderVersion,
     LedgerFolder,
     UserFile,
     clear_left_overs,
@@ -52,25 +54,31 @@ LETTERS, SIGNS = "bcdfghjkmnpqrstvwxyz", "bcdfghjkmnpqrstvwxyz23456789"
 ROOT = 0
 
 Row = TypeVar("Row", Hold, Waiter)
-LedgerVersion = tuple[tuple[tuple[str, int, int], ...], ...]
+LedgerVersion = tuple[FolderVersion, ...]
 
 
 class Ledger:
     """An open ledger; belongs to the thread and the process that opened it."""
 
-    __slots__ = ("_change", "_folders", "_machine", "_paths", "_patience", "_process", "problems", "uid")
+    __slots__ = (
+        *("_change", "_folders", "_known", "_machine", "_paths", "_patience", "_process"),
+        *("problems", "uid", "unknown"),
+    )
 
     def __init__(self, paths: tuple[Path, ...], machine: str, patience: float, uid: int) -> None:
         self.uid = uid
         """Who acts."""
         self.problems: tuple[str, ...] = ()
         """What was passed over when the ledger was read last, a sentence each."""
+        self.unknown: tuple[tuple[int, str], ...] = ()
+        """Who may hold more than is known (-1: anybody), and why, a sentence without its end."""
         self._paths = paths
         self._machine = machine
         self._patience = patience
         self._process = os.getpid()
         self._change: LedgerChange | None = None
         self._folders: tuple[LedgerFolder, ...] = ()
+        self._known: tuple[LedgerVersion, tuple[UserFile, ...]] | None = None
 
     @classmethod
     def open(
@@ -131,9 +139,10 @@ class Ledger:
 
         live = {(*_key(hold), hold.since) for hold in self.holds()}
         try:
-            every = read_history(self._folders, self._machine)
+            every, problems = read_history(self._folders, self._machine, self.uid)
         except OSError as error:
             raise refusal(error, self.path) from error
+        self.problems = (*self.problems, *problems)
         return tuple(ended for ended in every if (*_key(ended.hold), ended.hold.since) not in live)
 
     def version(self) -> LedgerVersion:
@@ -183,10 +192,13 @@ class Ledger:
     def _read(self) -> tuple[UserFile, ...]:
         """All files as they were at one time, unless they change faster than they can be read."""
         before = self.version()
+        if self._known is not None and self._known[0] == before:
+            return self._known[1]
         for _ in range(LOOKS):
             files = self._read_once()
             after = self.version()
             if after == before:
+                self._known = after, files
                 break
             before = after
         return files
@@ -202,6 +214,7 @@ class Ledger:
         except OSError as error:
             raise refusal(error, self.path) from error
         self.problems = tuple(problem for file in files for problem in file.problems)
+        self.unknown = tuple((file.uid, file.unknown) for file in files if file.unknown)
         return files
 
     def _record(self, change: "LedgerChange") -> None:
@@ -245,7 +258,7 @@ class Ledger:
 class LedgerChange:
     """What may be done in one change; nothing is written before it is left."""
 
-    __slots__ = ("_holds", "_steps", "_uid", "_waiters", "changed", "ended", "files", "over")
+    __slots__ = ("_holds", "_steps", "_uid", "_unread", "_waiters", "changed", "ended", "files", "over")
 
     def __init__(self, files: tuple[UserFile, ...], uid: int) -> None:
         self.files = files
@@ -255,6 +268,7 @@ class LedgerChange:
         """What is to be written down of holds that go (rule 6)."""
         self.over = False
         self._uid = uid
+        self._unread = {file.uid: file.unknown for file in files if file.unknown}
         self._holds = {_key(hold): hold for hold in _oldest_first(file.holds for file in files)}
         self._waiters = {_key(waiter): waiter for waiter in _oldest_first(file.waiters for file in files)}
         self._steps = {_key(step): step for step in _oldest_first(file.steps for file in files)}
@@ -331,7 +345,11 @@ class LedgerChange:
         for hold in gone:
             del self._holds[_key(hold)]
         every = everybodys and self._uid == ROOT
-        ours = tuple(hold for hold in gone if every or hold.owner.uid == self._uid)
+        ours = tuple(
+            hold
+            for hold in gone
+            if (every or hold.owner.uid == self._uid) and hold.owner.uid not in self._unread
+        )
         self.changed.update(hold.owner.uid for hold in ours)
         return ours
 
@@ -396,6 +414,8 @@ class LedgerChange:
                 f"not to uid {self._uid}",
                 f"ask {row.owner.user or 'its owner'} to release it, or do this as root",
             )
+        if unread := self._unread.get(row.owner.uid):
+            raise LedgerError(unread, "move that file to another folder first; see what runs with 'ps'")
         self.changed.add(row.owner.uid)
 
     def _fits(self, hold: Hold, others: Iterable[Hold]) -> None:

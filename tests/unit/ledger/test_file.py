@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import pytest
 
 from numawise.errors import LedgerError
+from numawise.ledger import listing
 from numawise.ledger.file import LARGEST, MOST_OF_ONE
 from numawise.sets import ids_of
 from tests import needs
@@ -28,6 +29,12 @@ DEEP = "[" * 200_000
 
 def own(path: Path) -> Path:
     return path / f"numawise-{ALICE}.json"
+
+
+def beginning(file: Path) -> bytes:
+    """It may be very large."""
+    with file.open("rb") as opened_file:
+        return opened_file.read(LARGEST)
 
 
 def edited(**fields: Any) -> Callable[[Path], None]:
@@ -60,14 +67,20 @@ def written(text: str | bytes) -> Callable[[Path], None]:
 BAD_FILES = [
     pytest.param(written("holds:\n- 0-3\n"),              "it is not JSON",                     id="not JSON"),
     pytest.param(written(b"\xff\xfe{}"),                  "it is not JSON",                     id="not UTF-8"),
-    pytest.param(written(""),                             "it is not JSON",                     id="empty"),
-    pytest.param(written('{"apiVersion": "numawise'),     "it is not JSON",                     id="cut short"),
+    pytest.param(written(" "),                            "it is not JSON",                     id="blank"),
     pytest.param(written(DEEP),                           "it is not JSON",                     id="too deep"),
     pytest.param(written('{"a": ' + "9" * 9000 + "}"),    "it is not JSON",                     id="a number of 9,000 digits"),
     pytest.param(written("[]"),                           "it is not an object",                id="a list"),
     pytest.param(headed(kind="Pod"),                      "kind is 'Pod', not Ledger",          id="another kind"),
-    pytest.param(headed(apiVersion="numawise.dev/v9"),    "apiVersion is 'numawise.dev/v9'",    id="a later version"),
     pytest.param(headed(machine="f" * 32),                "it is of another machine",           id="another machine's"),
+]  # fmt: skip
+UNREADABLE = [
+    pytest.param(written('{"apiVersion": "numawise'),     "it is not JSON",                     id="cut short"),
+    pytest.param(headed(apiVersion="numawise.dev/v9"),    "apiVersion is 'numawise.dev/v9'",    id="a later version"),
+    pytest.param(lambda file: os.truncate(file, 300),     "it is not JSON",                     id="half of it"),
+    pytest.param(lambda file: os.truncate(file, LARGEST + 1), "it is larger than",              id="too large"),
+    pytest.param(lambda file: os.truncate(file, 1 << 40), "it is larger than",                  id="much too large"),
+    pytest.param(lambda file: file.chmod(0o666),          "others may write it",                id="for everybody to write"),
 ]  # fmt: skip
 BAD_ROWS = [
     pytest.param(headed(holds={}),                        "holds is not a list",                id="holds that are no list"),
@@ -110,14 +123,14 @@ BAD_ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("spoil", "words"), BAD_FILES + BAD_ROWS)
+@pytest.mark.parametrize(("spoil", "words"), BAD_FILES + UNREADABLE + BAD_ROWS)
 def test_ones_own_file_is_refused_and_left_alone(
     tmp_path: Path, spoil: Callable[[Path], None], words: str
 ) -> None:
     path = tmp_path / "state"
     record(path, hold("a", "0-3", "g"))
     spoil(own(path))
-    before = own(path).read_bytes()
+    before = beginning(own(path))
     for _ in range(2):
         with opened(path, uid=ALICE) as ledger:
             with pytest.raises(LedgerError) as caught:
@@ -127,7 +140,7 @@ def test_ones_own_file_is_refused_and_left_alone(
             assert caught.value.advice
             with pytest.raises(LedgerError), ledger.change():
                 pass
-    assert own(path).read_bytes() == before
+    assert beginning(own(path)) == before
 
 
 @pytest.mark.parametrize(("spoil", "words"), BAD_FILES + BAD_ROWS)
@@ -144,6 +157,131 @@ def test_somebody_elses_is_passed_over_and_named(
         assert problem.startswith(f"{own(path)} (uid {ALICE})")
         assert words in problem
         assert len(problem) < 400
+
+
+@pytest.mark.parametrize(("spoil", "words"), [*UNREADABLE, *BAD_ROWS[:2], *BAD_ROWS[8:13]])
+def test_what_its_owner_may_hold_by_it_is_not_known(
+    tmp_path: Path, spoil: Callable[[Path], None], words: str
+) -> None:
+    """A ledger that was one: it counts as held, stays as it is, and holds up no other change."""
+    record(tmp_path, hold("a", "0-3"))
+    spoil(own(tmp_path))
+    before = beginning(own(tmp_path))
+    with opened(tmp_path, uid=BOB) as ledger, ledger.change() as change:
+        assert [(uid, words in why) for uid, why in ledger.unknown] == [(ALICE, True)]
+        change.add(hold("b", "4", uid=BOB))
+        change.reap(change.holds)
+    with opened(tmp_path, uid=0) as ledger:
+        if ALICE:
+            with ledger.change() as change:
+                change.reap([one for one in change.holds if one.owner.uid == ALICE], everybodys=True)
+    assert beginning(own(tmp_path)) == before
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "holds:\n- 0-3\n", "\0" * 9000, DEEP, '{"a": 1}'])
+def test_what_no_numawise_writes_holds_nothing(tmp_path: Path, text: str) -> None:
+    record(tmp_path, hold("a", "0-3"))
+    written(text)(own(tmp_path))
+    with opened(tmp_path, uid=BOB) as ledger, ledger.change() as change:
+        assert (change.holds, ledger.unknown) == ((), ())
+        change.add(hold("b", "0-3", uid=BOB))
+
+
+def test_a_second_name_takes_nothing_from_a_file(tmp_path: Path) -> None:
+    """Where the kernel allows it, anybody can link to it, under any name."""
+    record(tmp_path, hold("a", "0-3"))
+    for name in (
+        "aside",
+        f"numawise-{ALICE}-0a0a0a0a.json",
+        "numawise-77.json",
+        *(f"numawise-{ALICE}-{n:08x}.json" for n in range(99)),
+    ):
+        (tmp_path / name).hardlink_to(own(tmp_path))
+    for uid in (BOB, ALICE):
+        with opened(tmp_path, uid=uid) as ledger, ledger.change() as change:
+            assert ([one.id for one in change.holds], ledger.unknown) == (["a"], ())
+    record(tmp_path, hold("b", "4"))
+    assert {one.id for one in recorded(tmp_path)} == {"a", "b"}
+
+
+def test_what_was_released_does_not_come_back(tmp_path: Path) -> None:
+    """By another name that somebody gave an earlier version."""
+    record(tmp_path, hold("a", "0-3"))
+    aside = tmp_path / "aside"
+    aside.hardlink_to(own(tmp_path))
+    with opened(tmp_path) as ledger, ledger.change() as change:
+        change.remove(hold("a", "0-3"))
+    own(tmp_path).hardlink_to(aside)
+    own(tmp_path).with_name(f"numawise-{ALICE}-0a0a0a0a.json").hardlink_to(aside)
+    for uid in (ALICE, BOB):
+        with opened(tmp_path, uid=uid) as ledger:
+            assert (ledger.holds(), ledger.unknown) == ((), ())
+    record(tmp_path, hold("b", "0-3"))
+    assert [one.id for one in recorded(tmp_path)] == ["b"]
+
+
+@pytest.mark.parametrize("usual", [True, False])
+def test_a_ledger_of_another_folder_is_none_here(tmp_path: Path, usual: bool) -> None:  # noqa: FBT001
+    """Somebody gave it a second name here; it is neither counted nor emptied."""
+    mine, common = tmp_path / "mine", tmp_path / "common"
+    record(mine, hold("a", "0-3"))
+    common.mkdir()
+    (common / f"numawise-{ALICE}{'' if usual else '-0a0a0a0a'}.json").hardlink_to(own(mine))
+    record(common, hold("b", "0-3"))
+    assert [one.id for one in recorded(common)] == ["b"]
+    assert [one.id for one in recorded(mine)] == ["a"]
+
+
+def test_a_folder_that_was_moved_goes_on(tmp_path: Path) -> None:
+    record(tmp_path / "old", hold("a", "0-3"))
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert [one.id for one in recorded(tmp_path / "new")] == ["a"]
+
+
+@needs.ROOT
+def test_one_user_under_many_numbers_counts_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user may be 65,536 more by a user namespace; the others are still read, and so is that user's own file."""
+    table = tmp_path / "subuid"
+    table.write_text(f"# comment\neve:100000:65536\n{BOB}:200000:65536\nbroken\n")
+    monkeypatch.setattr(listing, "SUBORDINATE", table)
+    place = tmp_path / "state"
+    others = [ALICE, *(3_000_000 + number for number in range(20))]
+    record(place, *(hold(f"k{uid}", uid=uid) for uid in (*others, *range(100_000, 100_050))))
+    with opened(place, uid=BOB) as ledger:
+        uids = {one.owner.uid for one in ledger.holds()}
+        assert uids & set(others) == set(others)
+        assert len(uids) == len(others) + listing.MOST_SUBORDINATE
+        assert ledger.unknown == ()
+        (problem,) = ledger.problems
+        assert "one too many of the subordinate ids of eve; so are 45 more such files" in problem
+
+
+@needs.ROOT
+def test_more_users_than_can_be_read_are_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is past the bound counts as held: nothing is granted, and one sentence says why."""
+    monkeypatch.setattr(listing, "MOST_OWNERS", 5)
+    record(tmp_path, *(hold(f"k{uid}", uid=uid) for uid in range(1000, 1006)))
+    with opened(tmp_path, uid=BOB) as ledger:
+        assert len(ledger.holds()) == 5
+        assert ledger.unknown == ((-1, f"{tmp_path} has files of more users than can be read"),)
+        assert len(ledger.problems) == 1
+
+
+@pytest.mark.parametrize(("fields", "cpus"), [
+    ({"kind": "daemon"}, "0-3"), ({"mode": "cgroup v3"}, "0-3"), ({"name": "\n"}, "0-3"), ({"cgroup": "/etc"}, "0-3"),
+    ({"memoryPolicy": "weighted"}, "0-3"), ({"labels": {"x": 1}}, "0-3"), ({"command": "rm"}, "0-3"),
+])  # fmt: skip
+def test_of_a_bad_hold_counts_what_it_takes(tmp_path: Path, fields: dict[str, Any], cpus: str) -> None:
+    """Such as one of a later numawise, which knows another kind."""
+    record(tmp_path, hold("a", "0-3"))
+    edited(**fields)(own(tmp_path))
+    with opened(tmp_path, uid=BOB) as ledger, ledger.change() as change:
+        assert [(one.id, one.grant.cpus) for one in change.holds] == [("a", 0b1111)]
+        assert ledger.unknown == ()
+        with pytest.raises(LedgerError, match="hold a of"):
+            change.add(hold("b", cpus, uid=BOB))
 
 
 def test_one_bad_row_hides_no_other(tmp_path: Path) -> None:
@@ -175,15 +313,13 @@ def replaced(make: Callable[[Path, Path], object]) -> Callable[[Path], None]:
     pytest.param(replaced(lambda file, aside: file.symlink_to(aside)),       "it is a link",                id="a link"),
     pytest.param(replaced(lambda file, _: file.symlink_to("/dev/zero")),     "it is a link",                id="a link to a device"),
     pytest.param(replaced(lambda file, _: file.symlink_to("missing")),       "it is a link",                id="a link to nothing"),
-    pytest.param(replaced(lambda file, aside: file.hardlink_to(aside)),      "it has several names",        id="a second name"),
     pytest.param(replaced(lambda file, _: os.mkfifo(file)),                  "it is not a regular file",    id="a FIFO"),
     pytest.param(replaced(lambda file, _: file.mkdir()),                     "it is not a regular file",    id="a folder"),
-    pytest.param(lambda file: os.truncate(file, LARGEST + 1),                "it is larger than",           id="too large"),
-    pytest.param(lambda file: os.truncate(file, 1 << 40),                    "it is larger than",           id="much too large"),
-    pytest.param(lambda file: file.chmod(0o666),                             "others may write it",         id="for everybody to write"),
 ])  # fmt: skip
-def test_only_a_plain_file_is_read(tmp_path: Path, spoil: Callable[[Path], None], words: str) -> None:
-    """Nothing is followed, waited for or read to its end; and its owner goes on under another name."""
+def test_what_is_no_plain_file_is_no_ledger(
+    tmp_path: Path, spoil: Callable[[Path], None], words: str
+) -> None:
+    """Nothing is followed, waited for or read; and its owner goes on under another name."""
     path = tmp_path / "state"
     record(path, hold("a", "0"))
     spoil(own(path))
@@ -204,7 +340,9 @@ def test_a_user_has_a_bounded_number_of_files(tmp_path: Path) -> None:
         os.chown(copy, ALICE, -1)
     with opened(tmp_path, uid=BOB) as ledger:
         assert len(ledger.holds()) == MOST_OF_ONE
-        assert sum("one too many" in problem for problem in ledger.problems) == 4
+        assert "a" in {one.id for one in ledger.holds()}
+        (problem,) = ledger.problems
+        assert "one too many; so are 3 more such files" in problem
 
 
 def test_damage_anywhere_is_an_answer(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def hold_history(holdings: Holdings, user: str = "", most: int = MOST_ENDED) -> 
         "kind": "HoldHistory",
         "ledger": str(holdings.ledger.path),
         "shared": holdings.place.shared,
-        "remarks": [*holdings.place.warnings, *holdings.capacity.remarks],
+        "remarks": [*holdings.place.warnings, *holdings.capacity.remarks, *holdings.ledger.problems],
         "ended": [words.ended_data(ended) for ended in islice(wanted, most)],
         "more": max(len(wanted) - most, 0),
     }

@@ -15,6 +15,8 @@ Rules kept here:
    does no more than its author could; and never while others wait for the ledger.
 6. A hold of another user is dead only if everybody can see that: its process has ended and its control group
    is empty.  What a job left running without a group only its owner and root can see.
+7. What cannot be read counts as held: beside a user who may hold something by a file that cannot be read,
+   nothing is granted.
 """
 
 import os
@@ -33,8 +35,10 @@ from numawise.apps.launch.where import where_labels
 from numawise.errors import HostError, InputError, quoted
 from numawise.host import confine, processes
 from numawise.host.rights import as_user
+from numawise.ledger.file import user_name
 from numawise.ledger.place import LedgerPlace
 from numawise.ledger.reap import dead
+from numawise.ledger.refusals import HoldsUnknown
 from numawise.ledger.store import Ledger, LedgerChange
 from numawise.machine.hardware import Hardware
 from numawise.results.allotment import shared_cpus
@@ -108,6 +112,7 @@ class Holdings:
         """Make a hold for a process, or say why there is no room.  ``ticket``: our place in the line."""
         gone = self.dead_containers()
         with self.ledger.change() as change:
+            self.refuse_unknown()
             before = len(change.holds)
             self._reap(change, gone)
             reaped = len(change.holds) < before
@@ -135,6 +140,12 @@ class Holdings:
             if reaped or hold.grant.cpus:
                 self._settle(change.holds, but=hold.id)
         return Taken(hold, found, self.capacity.hardware)
+
+    def refuse_unknown(self) -> None:
+        """Grant nothing beside what somebody may hold and nobody can read (rule 7)."""
+        if self.ledger.unknown:
+            uid, why = self.ledger.unknown[0]
+            raise HoldsUnknown(why, user_name(uid) if uid >= 0 else "everybody")
 
     def capacity_for(self, request: JobRequest, holds: Sequence[Hold]) -> Capacity:
         """The capacity as it is at this moment, as far as the request makes that a question."""
@@ -353,7 +364,8 @@ class Holdings:
     def family(self, hold: Hold, others: Sequence[Hold] | None = None) -> tuple[int, ...]:
         """The processes of a job, by descent and by the mark they carry; ``others``: all holds there are.
 
-        Of another user's job only what runs as that user counts: marks can be forged.
+        A mark counts on processes of the hold's user alone, anybody else can forge it; of another user's job
+        nothing else counts at all.
         """
         alive = processes.alive(hold.owner.pid, hold.owner.start, self.root)
         apart = self.ledger.holds() if others is None else others
@@ -361,7 +373,11 @@ class Holdings:
             other.owner.pid for other in apart if other.owner.uid == hold.owner.uid and other.id != hold.id
         )
         family = processes.family(
-            hold.owner.pid if alive else -1, f"{HOLD}={hold.id}", self.root, without=pids - {hold.owner.pid}
+            hold.owner.pid if alive else -1,
+            f"{HOLD}={hold.id}",
+            self.root,
+            without=pids - {hold.owner.pid},
+            uid=hold.owner.uid,
         )
         if hold.owner.uid == self.who.uid:
             return family

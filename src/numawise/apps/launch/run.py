@@ -44,6 +44,7 @@ from numawise.host.settings import HostSettings
 from numawise.inputs.ledger import ledger_place
 from numawise.ledger.file import user_name
 from numawise.ledger.place import boot_id, machine_id
+from numawise.ledger.refusals import HoldsUnknown
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Gpu, Hardware
 from numawise.results.placement import (
@@ -328,18 +329,23 @@ def take_patiently(holdings: Holdings, start: Launch, pid: int, on_waiting: OnWa
     job = start.job
 
     def attempt(ticket: str = "") -> Taken | NoRoom:
-        return holdings.take(
-            job.request,
-            pid,
-            kind=job.kind,
-            command=job.command,
-            planned=lambda hold, placement: start.planned(hold, placement, pid),
-            labels=(
-                *((("isolated", job.isolate),) if job.isolate else ()),
-                *(((TIME_LIMIT, f"{job.time_limit:g}"),) if job.time_limit else ()),
-            ),
-            ticket=ticket,
-        )
+        try:
+            return holdings.take(
+                job.request,
+                pid,
+                kind=job.kind,
+                command=job.command,
+                planned=lambda hold, placement: start.planned(hold, placement, pid),
+                labels=(
+                    *((("isolated", job.isolate),) if job.isolate else ()),
+                    *(((TIME_LIMIT, f"{job.time_limit:g}"),) if job.time_limit else ()),
+                ),
+                ticket=ticket,
+            )
+        except HoldsUnknown as problem:
+            if job.wait <= 0:
+                raise
+            return NoRoom(problem.message, advice=problem.advice)
 
     found = attempt()
     if isinstance(found, Taken) or job.wait <= 0:
@@ -400,6 +406,7 @@ def imagined(
     with open_holdings(capacity, environment, settings) as holdings:
         remarks = (*holdings.place.warnings, *holdings.capacity.remarks)
         holds = holdings.live()
+        holdings.refuse_unknown()
         return with_memory_now(replace(capacity, remarks=remarks), holds, holdings.root), holds, True
 
 
