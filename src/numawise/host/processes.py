@@ -189,6 +189,23 @@ def carries(pid: int, mark: str, root: Path = ROOT) -> bool:
     return os.fsencode(mark) in environment.split(b"\0")
 
 
+def marked(name: str, root: Path = ROOT) -> dict[tuple[int, str], list[int]]:
+    """User and value of a variable → the processes that were started with it, as far as we may read that."""
+    found: dict[tuple[int, str], list[int]] = {}
+    start = os.fsencode(f"{name}=")
+    for pid in _numbers(root / "proc"):
+        try:
+            environment = (root / f"proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        uid = uid_of(pid, root) if any(part.startswith(start) for part in environment) else None
+        if uid is not None:
+            for part in environment:
+                if part.startswith(start):
+                    found.setdefault((uid, os.fsdecode(part[len(start) :])), []).append(pid)
+    return found
+
+
 def uid_of(pid: int, root: Path = ROOT) -> int | None:
     """Who started it (the real user id); None when it is gone."""
     found = UID.search(_text(root, f"{pid}/status"))

@@ -23,7 +23,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Self
 
@@ -266,14 +266,14 @@ class Holdings:
             raise HostError(f"process {pid} has ended")
         return replace(self.who, pid=pid, start=start)
 
-    def lives(self, hold: Hold) -> bool:
-        """Whether anything of a job of this boot still runs."""
+    def lives(self, hold: Hold, marked: Callable[[Hold], bool] | None = None) -> bool:
+        """Whether anything of a job of this boot still runs; ``marked``: whether any process has its mark."""
         owner = hold.owner
         if processes.alive(owner.pid, owner.start, self.root):
             return True
         if hold.group:
             return confine.populated(hold.mode, hold.group, self.root)
-        return not self.acts_for(hold) or bool(self.family(hold))
+        return not self.acts_for(hold) or (marked(hold) if marked else bool(self.family(hold)))
 
     def acts_for(self, hold: Hold) -> bool:
         """Whether we see all of a job and may change it: it is ours, or we are root."""
@@ -330,7 +330,17 @@ class Holdings:
 
     def _dead_processes(self, holds: Iterable[Hold]) -> tuple[Hold, ...]:
         owned = [hold for hold in holds if not hold.owner.engine]
-        return dead(owned, self.who.boot, self.lives, self.who.namespace)
+        look = cache(lambda: processes.marked(HOLD, self.root))  # one for all, however many holds there are
+        firsts: dict[tuple[int, int], set[str]] = {}
+        for hold in owned:
+            firsts.setdefault((hold.owner.uid, hold.owner.pid), set()).add(hold.id)
+
+        def marked(hold: Hold) -> bool:
+            uid = hold.owner.uid
+            pids = look().get((uid, hold.id), ())
+            return any(not firsts.get((uid, pid), set()) - {hold.id} for pid in pids)
+
+        return dead(owned, self.who.boot, partial(self.lives, marked=marked), self.who.namespace)
 
     def _settle(self, holds: Sequence[Hold], but: str = "") -> None:
         """Give everybody in the shared pool its CPUs (rule 2); ``but`` is bound elsewhere."""

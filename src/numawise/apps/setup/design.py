@@ -2,18 +2,16 @@
 
 Rules kept here:
 
-1. A timer of root runs the program only if nobody but root can change it: neither the file, nor its
-   interpreter, nor the package, nor a folder on the way to one of them.
+1. A timer of root runs the program only if nobody but root can change it, or what it imports (``program``).
 2. What this system cannot have (no systemd, control groups of version 1) is a sentence that says what to do
    instead, not an error.
 """
 
-import os
 import re
-import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
+from numawise.apps.setup.program import program_problem
 from numawise.errors import InputError, quoted
 from numawise.host.box import (
     COMPLETION,
@@ -94,52 +92,6 @@ def read_facts(root: Path, program: str, trusted: Collection[int], package: Iter
         cgroup=cgroup,
         program_problem=program_problem(program, trusted, package),
     )
-
-
-def program_problem(program: str, trusted: Collection[int], package: Iterable[str] = ()) -> str:
-    """Why a timer of root should not run a program (rule 1), as a clause; '' when it may."""
-    if not program:
-        return "where numawise is installed is not known"
-    if not PLAIN.fullmatch(program):
-        return f"{quoted(program)} is not a plain absolute path"
-    path = Path(program)
-    if not os.access(path, os.X_OK) or not path.is_file():
-        return f"{program} cannot be run"
-    for used in (program, *_interpreter(path), *_packages(path), *package):
-        for place in _on_the_way(used):
-            try:
-                status = place.stat()
-            except OSError as problem:
-                return f"{place} cannot be looked at ({problem.strerror})"
-            sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-            if status.st_uid not in trusted:
-                return f"{place} belongs to uid {status.st_uid}, who could change what root runs"
-            if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky:
-                return f"others than root may write {place}, and could change what root runs"
-    return ""
-
-
-def _interpreter(path: Path) -> Iterator[str]:
-    """What the first line of a script names."""
-    with path.open("rb") as file:
-        first = file.readline(256)
-    if first.startswith(b"#!"):
-        words = first[2:].split()
-        if words and words[0].startswith(b"/"):
-            yield os.fsdecode(words[0])
-
-
-def _packages(path: Path) -> Iterator[str]:
-    """Where modules lie in the environment that a program is installed in."""
-    yield from map(str, path.parent.parent.glob("lib/python3*/site-packages/numawise"))
-
-
-def _on_the_way(path: str) -> Iterator[Path]:
-    """A file and the folders above it, under its own name and under those that links give it."""
-    seen = dict.fromkeys((Path(os.path.abspath(path)), Path(os.path.realpath(path))))  # noqa: PTH100 - links stay
-    for name in seen:
-        yield name
-        yield from name.parents
 
 
 def design(wish: BoxWish, facts: BoxFacts) -> BoxDesign:

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from numawise.apps.setup.design import TIMER, BoxDesign, BoxFacts
+from numawise.apps.setup.program import changeable
 from numawise.codec.outfile import write_whole
 from numawise.errors import HostError, InputError, quoted
 from numawise.host.box import (
@@ -205,15 +206,10 @@ def _plan_ledger(
             field="--ledger",
             advice="name a folder on a local disk",
         )
-    for above in folder.parents:
-        with suppress(OSError):
-            status = above.stat()
-            loose = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
-            if status.st_uid not in trusted or loose:
-                blocked.append(f"{folder} is not made: others than root could replace it ({above} is theirs)")
-                return
-        if above == root:
-            break
+    nearest = next(above for above in folder.parents if os.path.lexists(above))
+    if problem := changeable(str(nearest), trusted):
+        blocked.append(f"{folder} is not made: others than root could replace it ({problem})")
+        return
     step = OwnFolder(wanted.ledger, wanted.mode, wanted.group)
     try:
         status = folder.lstat()
