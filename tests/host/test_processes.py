@@ -129,6 +129,9 @@ def test_orphans_are_known_by_their_mark() -> None:
         assert set(subject.family(parent)) == set()
         assert set(subject.family(parent, mark)) == orphans
         assert subject.family(parent, mark + "0") == ()
+        assert set(subject.family(parent, mark, uid=os.getuid())) == orphans
+        assert subject.family(parent, mark, uid=os.getuid() + 1) == ()
+        assert set(subject.marked("NUMAWISE_TEST")[(os.getuid(), str(os.getpid()))]) == orphans
     finally:
         for pid in orphans:
             os.kill(pid, signal.SIGKILL)

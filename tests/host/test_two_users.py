@@ -15,7 +15,7 @@ from tests.host.as_user import Server
 from tests.host.launching import Host
 from tests.waiting import until
 
-from numawise.host.processes import boot_id, start_time
+from numawise.host.processes import alive, boot_id, start_time
 from numawise.ledger.place import machine_id
 from numawise.sets import parse_ids
 
@@ -283,9 +283,11 @@ def test_a_strangers_variable_keeps_no_hold(
 ) -> None:
     """What others wrote into an environment is their word."""
     hold, process = marked
+    start = start_time(hold["pid"]) or 0
     for pid in (box.started[-1].pid, hold["pid"]):
         os.kill(pid, signal.SIGKILL)
     box.started[-1].communicate()
+    box.until(lambda: not alive(hold["pid"], start), "the job's end")
     assert "roots" in box.by(0).run("reap").stdout
     assert (box.by(0).holds(), process.poll()) == ([], None)
 

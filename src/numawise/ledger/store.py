@@ -142,7 +142,7 @@ class Ledger:
             every, problems = read_history(self._folders, self._machine, self.uid)
         except OSError as error:
             raise refusal(error, self.path) from error
-        self.problems = (*self.problems, *problems)
+        self.problems = tuple(dict.fromkeys((*self.problems, *problems)))
         return tuple(ended for ended in every if (*_key(ended.hold), ended.hold.since) not in live)
 
     def version(self) -> LedgerVersion:

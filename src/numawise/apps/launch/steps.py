@@ -143,7 +143,8 @@ def _lives(holdings: Holdings, step: Hold) -> bool:
 def _family(holdings: Holdings, step: Hold) -> tuple[int, ...]:
     """The processes of a step, by descent and by the mark they carry."""
     alive = processes.alive(step.owner.pid, step.owner.start, holdings.root)
-    return processes.family(step.owner.pid if alive else -1, f"{STEP}={step.id}", holdings.root)
+    mark, uid = f"{STEP}={step.id}", step.owner.uid
+    return processes.family(step.owner.pid if alive else -1, mark, holdings.root, uid=uid)
 
 
 # --- what a hold has to share out (rule 1) ------------------------------------------------------
