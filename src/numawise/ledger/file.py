@@ -185,11 +185,12 @@ def _read_file(
             reason = str(bad)
         except (ValueError, RecursionError):
             reason = "it is not JSON"
-    signed = isinstance(data, bytes) and SIGNS.search(data[:SIGNED]) and not reason.startswith(OTHER_MACHINE)
-    hidden = not isinstance(data, bytes)
-    if own and (file.usual or signed or hidden):
+    strange = file.links > 1 and not file.usual  # anything of its owner's, to which somebody gave that name
+    of_another = reason.startswith(OTHER_MACHINE)
+    signed = isinstance(data, str) or (bool(SIGNS.search(data[:SIGNED])) and not of_another)
+    if own and (file.usual or (signed and not strange)):
         raise damaged(place, reason)
-    if not (signed or hidden):
+    if strange or not signed:
         litter.add(file, reason)
         return None
     unknown = f"{place} (uid {file.uid}) cannot be read as a ledger: {reason}"

@@ -79,7 +79,7 @@ class Litter:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class FolderListing:
     """What lies in a folder under names of one form."""
 
     owners: tuple[tuple[OwnedFile, ...], ...]
@@ -97,7 +97,7 @@ class Listing:
         return (file for file in self.every if file.uid == uid)
 
 
-def owned_files(folder: int, pattern: re.Pattern[str]) -> Listing:
+def owned_files(folder: int, pattern: re.Pattern[str]) -> FolderListing:
     """The files of an open folder whose names have a form: the user's number is its first group."""
     owners: dict[tuple[int, int], list[OwnedFile]] = {}
     litter = Litter()
@@ -119,14 +119,15 @@ def owned_files(folder: int, pattern: re.Pattern[str]) -> Listing:
             )
             if uid not in outside:
                 outside[uid] = named_number(uid, ranges)
+            foreign = number != uid and outside[uid] not in (number, None)
+            if foreign and usual:
+                litter.squatted[number] = (entry.name, uid)
             if not stat.S_ISREG(status.st_mode):
                 litter.add(
                     file, "it is a link" if stat.S_ISLNK(status.st_mode) else "it is not a regular file"
                 )
-            elif number != uid and outside[uid] not in (number, None):
+            elif foreign:
                 litter.add(file, "it lies under the name of another user")
-                if usual:
-                    litter.squatted[number] = (entry.name, uid)
             elif not status.st_size:
                 litter.add(file, "it is empty")
             else:
@@ -134,7 +135,7 @@ def owned_files(folder: int, pattern: re.Pattern[str]) -> Listing:
     chosen = _without_excess(owners, litter)
     strange = any(outside[key[0]] is None and len(owners[key]) > MOST_TRIED for key in chosen)
     listed = tuple(_in_order(owners[key], litter) for key in chosen[:MOST_OWNERS])
-    return Listing(listed, litter, strange or len(chosen) > MOST_OWNERS)
+    return FolderListing(listed, litter, strange or len(chosen) > MOST_OWNERS)
 
 
 def _in_order(files: list[OwnedFile], litter: Litter) -> tuple[OwnedFile, ...]:

@@ -232,6 +232,23 @@ def test_a_ledger_of_another_folder_is_none_here(tmp_path: Path, usual: bool) ->
     assert [one.id for one in recorded(mine)] == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("text", "mode"), [("apiVersion: v1", 0o644), ('{"apiVersion": "v1"}', 0o644), ("secret", 0o600)]
+)
+def test_a_second_name_of_something_else_is_litter(tmp_path: Path, text: str, mode: int) -> None:
+    """Somebody gave another file of Alice's a name of the ledger's form: it holds nothing, and stops nobody."""
+    record(tmp_path, hold("a", "0-3"))
+    (tmp_path / "pod.json").write_text(text)
+    (tmp_path / "pod.json").chmod(mode)
+    os.chown(tmp_path / "pod.json", ALICE, -1)
+    (tmp_path / f"numawise-{ALICE}-0a0a0a0a.json").hardlink_to(tmp_path / "pod.json")
+    for uid in (ALICE, BOB):
+        with opened(tmp_path, uid=uid) as ledger:
+            assert ([one.id for one in ledger.holds()], ledger.unknown) == (["a"], ())
+    record(tmp_path, hold("b", "4"))
+    assert (tmp_path / "pod.json").read_text() == text
+
+
 def test_a_folder_that_was_moved_goes_on(tmp_path: Path) -> None:
     record(tmp_path / "old", hold("a", "0-3"))
     (tmp_path / "old").rename(tmp_path / "new")
