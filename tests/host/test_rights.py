@@ -158,15 +158,13 @@ HOSTILE = {
     "socket": "it",
     "huge": "it is larger than",
     "garbage": "it is not JSON",
-    "empty": "it is not JSON",
+    "empty": "it is empty",
     "deep": "it is not JSON",
     "terminal": "it is not JSON",
     "of another machine": "it is of another machine",
-    "world-writable": "others may write it",
-    "hard link": "it has several names",
     "name of another": "it lies under the name of another user",
-    "unreadable": "it cannot be read",
 }
+HIDDEN_LEDGER = {"world-writable": "others may write it", "unreadable": "it may not be read"}
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -197,15 +195,8 @@ def test_a_hostile_file_is_ignored_and_named(box: Box, what: str) -> None:
         _forged(box, BOB, name, **held)
         if what == "of another machine":
             file.write_text(file.read_text().replace(machine_id(), "0" * 32))
-        elif what == "world-writable":
-            file.chmod(0o666)
-        elif what == "unreadable":
-            file.chmod(0)
-        elif what == "hard link":
-            os.link(file, aside)
     os.chown(file, BOB, BOB, follow_symlinks=False)
-    users = (ALICE,) if what == "unreadable" else (ALICE, 0)  # root can read everything
-    for user in users:
+    for user in (ALICE, 0):
         listed = box.by(user).run("ps", "-o", "json")
         data = json.loads(listed.stdout)
         assert (listed.returncode, data["holds"]) == (0, [])
@@ -219,3 +210,27 @@ def test_a_hostile_file_is_ignored_and_named(box: Box, what: str) -> None:
         )
         assert "\x1b" not in listed.stdout
     assert os.path.lexists(file), "named, not removed"
+
+
+@pytest.mark.parametrize("what", HIDDEN_LEDGER)
+def test_a_ledger_that_its_owner_took_from_the_others_counts_as_held(box: Box, what: str) -> None:
+    """It may hold anything: nothing is granted, and nothing else is held up."""
+    file = _forged(box, BOB, f"numawise-{BOB}.json", cpus="0", pid=1 << 21)
+    file.chmod(0o666 if what == "world-writable" else 0)
+    for user in (ALICE,) if what == "unreadable" else (ALICE, 0):  # root can read everything
+        refused = box.by(user).run("run", "-q", "--", "true")
+        said = f"{file} (uid {BOB}) cannot be read as a ledger: {HIDDEN_LEDGER[what]}"
+        assert (refused.returncode, said in refused.stderr) == (4, True), refused.stderr
+        assert said in box.by(user).run("doctor", "-o", "json").stdout
+        assert (box.by(user).run("ps").returncode, box.by(user).run("reap").returncode) == (0, 0)
+    file.unlink()
+    assert box.by(ALICE).run("run", "-q", "--cpus", EVERY, "--", "true").returncode == 0
+
+
+def test_a_second_name_takes_no_hold_away(box: Box) -> None:
+    box.by(ALICE).start("run", "-q", "--cpus", EVERY, "--name", "hers", "--", "sleep", "3600")
+    box.hold("hers")
+    os.link(box.file(ALICE), box.ledger / "aside")
+    os.link(box.file(ALICE), box.ledger / f"numawise-{ALICE}-0123abcd.json")
+    refused = box.by(BOB).run("run", "--cpus", "1", "--", "true")
+    assert (refused.returncode, "hers" in refused.stderr) == (1, True)

@@ -66,7 +66,7 @@ class Litter:
         name, why = self.first[owner]
         if number in self.squatted:
             name, owner = self.squatted[number]
-            why = "it lies under your name and is not yours; your own holds are recorded under another one"
+            why = "it lies under the name of another user, yours; your holds are recorded under another name"
         more = sum(self.counts.values()) - 1
         others = sorted(self.counts, key=lambda uid: (-self.counts[uid], uid))
         whose = ", ".join(f"uid {uid}" for uid in others[:3]) + (" and others" if len(others) > 3 else "")

@@ -507,10 +507,7 @@ def test_nobody_writes_for_somebody_else(public: Path) -> None:
     with opened(public, uid=ALICE) as ledger:
         ledger.holds()
         (problem,) = ledger.problems
-        assert (
-            "it lies under your name and is not yours; your own holds are recorded under another one"
-            in problem
-        )
+        assert "under the name of another user, yours; your holds are recorded under another name" in problem
     assert as_user(ALICE, public, "remove", "a") == ""
     assert own(public).stat().st_uid == BOB, "it stays where it is"
 
