@@ -169,7 +169,6 @@ def test_what_its_owner_may_hold_by_it_is_not_known(
     before = beginning(own(tmp_path))
     with opened(tmp_path, uid=BOB) as ledger, ledger.change() as change:
         assert [(uid, words in why) for uid, why in ledger.unknown] == [(ALICE, True)]
-        change.add(hold("b", "4", uid=BOB))
         change.reap(change.holds)
     with opened(tmp_path, uid=0) as ledger:
         if ALICE:
@@ -184,7 +183,6 @@ def test_what_no_numawise_writes_holds_nothing(tmp_path: Path, text: str) -> Non
     written(text)(own(tmp_path))
     with opened(tmp_path, uid=BOB) as ledger, ledger.change() as change:
         assert (change.holds, ledger.unknown) == ((), ())
-        change.add(hold("b", "0-3", uid=BOB))
 
 
 def test_a_second_name_takes_nothing_from_a_file(tmp_path: Path) -> None:
