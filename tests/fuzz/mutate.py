@@ -21,6 +21,8 @@ import yaml
 LARGEST = 1 << 17
 REPEATED = 300_000
 """Bytes of the rare input that repeats itself."""
+MANY, CROWDED = 500, 100
+"""Members of an object or a list that are made, and how long the text of one may be."""
 TOKEN = re.compile(rb"[A-Za-z_]+|[0-9]+|\s+|[^\sA-Za-z0-9_]")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -226,6 +228,8 @@ def _changed(value: Any, random: Random) -> Any:
     if not places or random.random() < 0.01:
         return copy.deepcopy(random.choice(VALUES))
     parent, key = random.choice(places)
+    if random.random() < 0.12:
+        return _reshaped(value, places, random)
     action = random.random()
     if action < 0.35:
         parent[key] = copy.deepcopy(random.choice(VALUES))
@@ -248,6 +252,26 @@ def _changed(value: Any, random: Random) -> Any:
         parent[key] += random.choice((-1, 1, parent[key], -2 * parent[key], 1 << 40))
     else:
         parent[key] = [parent[key]]
+    return value
+
+
+def _reshaped(value: Any, places: list[tuple[Any, Any]], random: Random) -> Any:
+    """An object or a list in the place of a text, or an object or a list with very many members."""
+    texts = [(parent, key) for parent, key in places if isinstance(parent[key], str)]
+    holders = [(parent, key) for parent, key in places if isinstance(parent[key], dict | list) and parent[key]]
+    if texts and (random.random() < 0.7 or not holders):
+        parent, key = random.choice(texts)
+        parent[key] = random.choice(({}, [], {parent[key]: parent[key]}, [parent[key]], {"name": {}}, [[{}]]))
+    elif holders:
+        parent, key = random.choice(holders)
+        whole = parent[key]
+        members = list(whole.values()) if isinstance(whole, dict) else whole
+        member = random.choice([one for one in members if len(str(one)) < CROWDED] or [{}])
+        many = random.choice((20, MANY))
+        if isinstance(whole, dict):
+            whole |= {f"{random.choice(list(whole))}{number}": copy.deepcopy(member) for number in range(many)}
+        else:
+            whole += [copy.deepcopy(member) for _ in range(many)]
     return value
 
 

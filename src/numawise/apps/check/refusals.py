@@ -11,7 +11,8 @@ Rules kept here:
    machine can refuse is not reported then.
 """
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
@@ -21,8 +22,9 @@ from numawise.engine.start import CPU_STAGE, CPU_START, MEMORY_STAGE, MEMORY_STA
 from numawise.machine.model import Machine
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.node.refusal_codes import GATE_STAGES, VALIDATION
+from numawise.patience import look
 from numawise.rules.check import MERGING, SETTING, Refusal, check
-from numawise.rules.gates import gates_of, listed, resolve_gates
+from numawise.rules.gates import gates_of, resolve_gates
 from numawise.rules.model import KubeletConfig
 from numawise.rules.validate import managers as validate
 from numawise.rules.versions import Version
@@ -30,9 +32,8 @@ from numawise.sets import CpuSet
 from numawise.values import dataclass, field, replace
 
 Raw = Mapping[str, Any]
-Complaint = Callable[[Raw], str | None]
-"""What is wrong with a configuration; None when nothing is."""
-MOST = 64
+MOST, FEW = 64, 16
+"""How many complaints are looked into one by one, and parts are tried one by one."""
 EVICTION = "evictionHard"
 STAGE_OF = {"kubeReserved": "kube-reserved", "systemReserved": "system-reserved", EVICTION: "eviction-hard"}
 
@@ -82,28 +83,56 @@ def started(raw: Raw, machine: Machine, files: Mapping[str, str], version: Versi
 # --- who is to blame (rule 3) ---------------------------------------------------------------
 
 
-def blamed(raw: Raw, complaint: Complaint) -> Steps:
-    """The innermost part without which the complaint is another one, or none."""
-    wanted = complaint(raw)
-    steps: Steps = ()
-    for _ in range(MOST):
-        below = _inside(raw, steps)
-        inner = next((one for one in below if complaint(without(raw, (*steps, one))) != wanted), None)
-        if inner is None:
-            return steps
-        steps = (*steps, inner)
-    return steps
+class Trials:
+    """A configuration with parts of it taken out, each judged once.
+
+    ``judge`` answers which complaints are left, as bits.  Of many parts the culprit is searched for by halves:
+    a part whose removal changes nothing by itself, but only together with others, is then not found, and what
+    it lies in is to blame.
+    """
+
+    def __init__(self, raw: Raw, judge: Callable[[Raw], int]) -> None:
+        self._raw, self._judge = raw, judge
+        self._left: dict[tuple[Steps, int], int] = {}
+
+    def blamed(self, complaints: int) -> Steps:
+        """The innermost part without which all of these complaints are gone."""
+        steps: Steps = ()
+        for _ in range(MOST):
+            parts = _inside(self._raw, steps)
+            at = self._culprit(steps, parts, complaints)
+            if at is None:
+                return steps
+            steps = (*steps, parts[at])
+        return steps
+
+    def _culprit(self, steps: Steps, parts: list[str | int], complaints: int) -> int | None:
+        def is_settled(first: int, last: int) -> bool:
+            return not self._without(steps, parts, first, last) & complaints
+
+        if len(parts) <= FEW:
+            return next((at for at in range(len(parts)) if is_settled(at, at + 1)), None)
+        last = bisect_left(range(len(parts)), True, key=lambda at: is_settled(0, at + 1))  # noqa: FBT003 - a value
+        return last if last < len(parts) and is_settled(last, last + 1) else None
+
+    def _without(self, steps: Steps, parts: list[str | int], first: int, last: int) -> int:
+        key = ((*steps, parts[first]), last)
+        if key not in self._left:
+            look()
+            self._left[key] = self._judge(without(self._raw, steps, parts[first:last]))
+        return self._left[key]
 
 
-def without(raw: Raw, steps: Steps) -> dict[str, Any]:
-    """The same with one part taken out."""
+def without(raw: Raw, steps: Steps, parts: Sequence[str | int]) -> dict[str, Any]:
+    """The same with some of the parts at ``steps`` taken out."""
     copy: Any = dict(raw)
     at = copy
-    for step in steps[:-1]:
+    for step in steps:
         inner = at[step]
         at[step] = dict(inner) if isinstance(inner, Mapping) else list(inner)
         at = at[step]
-    del at[steps[-1]]
+    for part in reversed(parts):
+        del at[part]
     return copy  # type: ignore[no-any-return]
 
 
@@ -128,11 +157,11 @@ def _decodable(raw: dict[str, Any], version: Version, start: Start) -> dict[str,
         config = decode_kubelet_config(raw, version)
         if not isinstance(config, Refusal):
             break
-        steps = blamed(raw, complaint)
+        steps = Trials(raw, lambda value, said=config.message: complaint(value) == said).blamed(1)  # type: ignore[misc]
         start.refusals.append(StartRefusal(config.stage, config.message, steps))
         if not steps:
             break
-        raw = without(raw, steps)
+        raw = without(raw, steps[:-1], steps[-1:])
     return raw
 
 
@@ -186,18 +215,31 @@ def _valid(raw: dict[str, Any], version: Version, start: Start) -> dict[str, Any
 
     config = decode_kubelet_config(raw, version)
     told = config if isinstance(config, KubeletConfig) else None
-    for problem in dict.fromkeys(problems(raw)):
-        steps = blamed(raw, lambda value, p=problem: p if p in problems(value) else None)  # type: ignore[misc]
+    left = tuple(dict.fromkeys(problems(raw)))
+    for steps, problem in zip(_blamed_for(raw, left, problems), left, strict=True):
         start.refusals.append(StartRefusal(VALIDATION, problem, steps, told))
     for _ in range(MOST):
-        left = problems(raw)
-        if not left:
+        left = tuple(dict.fromkeys(problems(raw)))
+        blamed = {steps for steps in _blamed_for(raw, left, problems) if steps}
+        if not blamed:
             break
-        steps = blamed(raw, lambda value: listed(problems(value) or [""]))
-        if not steps:
-            break
-        raw = _stand_in(without(raw, steps), steps)
+        outer = [steps for steps in blamed if not any(steps[:at] in blamed for at in range(1, len(steps)))]
+        for steps in sorted(outer, key=_by_number, reverse=True):
+            raw = _stand_in(without(raw, steps[:-1], steps[-1:]), steps)
     return raw
+
+
+def _blamed_for(raw: Raw, listed: Sequence[str], problems: Callable[[Raw], Iterable[str]]) -> list[Steps]:
+    """Who is to blame for each problem; beyond ``MOST`` of them, what all others lie in."""
+    bits = {problem: 1 << min(at, MOST) for at, problem in enumerate(listed)}
+    trials = Trials(raw, lambda value: sum({bits.get(problem, 0) for problem in problems(value)}))
+    blamed = {bit: trials.blamed(bit) for bit in bits.values()}
+    return [blamed[bits[problem]] for problem in listed]
+
+
+def _by_number(steps: Steps) -> tuple[tuple[int, str], ...]:
+    """Members of a list in their order: backwards, those that are left keep their numbers."""
+    return tuple((step, "") if isinstance(step, int) else (-1, step) for step in steps)
 
 
 def _stand_in(raw: dict[str, Any], steps: Steps) -> dict[str, Any]:
