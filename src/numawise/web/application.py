@@ -31,7 +31,7 @@ from numawise.patience import within
 from numawise.results.plain import plain
 from numawise.service.log import ServiceLog
 from numawise.web.desk import Desk
-from numawise.web.guards import COOKIE, ROOT, SESSION, Guards, secured
+from numawise.web.guards import DOCUMENT, ROOT, SESSION, Guards, secured
 from numawise.web.news import MOST_LISTENERS
 from numawise.web.openapi import openapi
 from numawise.web.operations import GET, JSON, POST, Asked, Operation, Reply
@@ -72,7 +72,7 @@ class PageApplication:
             Route(ROOT + path, self._route(methods), methods=METHODS) for path, methods in by_path.items()
         ]
         routes += [
-            Route(f"{ROOT}/openapi.json", lambda request: _sent(request, self._document)),
+            Route(DOCUMENT, lambda request: _sent(request, self._document)),
             Route(f"{ROOT}/events", self._events),
             Route(SESSION, self._session, methods=[POST]),
             Route("/{path:path}", self._file),
@@ -260,13 +260,12 @@ class PageApplication:
         return StreamingResponse(stream(), media_type=EVENTS, headers=headers)
 
     async def _session(self, request: Request) -> Response:
-        """Give whoever has the token a cookie for it."""
+        """Give whoever has the token a session for it."""
         if self.guards.token and not self.guards.has_token(request.headers):
             return self._problem(WebProblem(401, "that is not the token", "see the file of --token-file"))
-        response = Response(status_code=204)
-        if self.guards.token:
-            response.set_cookie(COOKIE, self.guards.cookie(), httponly=True, samesite="strict", path="/")
-        return response
+        session = self.guards.session() if self.guards.token else ""
+        headers = {"cache-control": "no-store"}
+        return Response(to_bytes({"session": session}), media_type=JSON, headers=headers)
 
     async def _file(self, request: Request) -> Response:
         file = self._files.get(request.path_params["path"] or FIRST)

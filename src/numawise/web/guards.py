@@ -5,8 +5,10 @@ Rules kept here:
 1. A request must call the server by a name that is its own, or by the address at which it came in: a page of
    another host that was given this address by its name server (DNS rebinding) does neither.
 2. A request that another page sends is refused: by its ``Origin``, or by what the browser says of its site.
-3. Where a token is needed, every call needs it: as ``Authorization: Bearer``, or as the cookie that
-   ``POST /api/v1/session`` sets for it.  The page itself has no data, and needs none.
+3. Where a token is needed, every call needs it as ``Authorization: Bearer``, or the session that
+   ``POST /api/v1/session`` answers for it.  The page keeps that session in the storage of its origin: cookies
+   are of a host name, so a browser would send them to other users' servers on other ports as well, and none is
+   read here.  The page itself and the description of the calls have no data, and need neither.
 4. Without a token, whoever changes anything must be the user who runs the server, or root: everybody on this
    machine reaches its own addresses.  The kernel says whose connection it is.
 5. Every answer forbids scripts, styles, frames and connections from anywhere else.
@@ -28,7 +30,9 @@ API = "/api/"
 ROOT = "/api/v1"
 """Where all calls are."""
 SESSION = f"{ROOT}/session"
-COOKIE = "numawise-session"
+DOCUMENT = f"{ROOT}/openapi.json"
+OPEN = (SESSION, DOCUMENT)
+"""Calls that need no token (rule 3)."""
 ROOT_USER = 0
 ONCE = ("host", "origin", "authorization", "content-type", "content-length")
 """Headers of which two readers may take different ones."""
@@ -60,7 +64,7 @@ class Guards:
     peer: Callable[[End, End], int | None] = uid_of_peer
     """Whose connection it is, by its two ends; None: not known."""
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
-    """What the cookies of this server are made with."""
+    """What the sessions of this server are made with."""
 
     def check(self, path: str, headers: Any, address: str = "") -> None:  # noqa: ANN401 - starlette's
         """Raise ``WebProblem`` for who is not answered; ``address``: where the request came in."""
@@ -76,7 +80,7 @@ class Guards:
         site = headers.get("sec-fetch-site")
         if site is not None and site not in SAFE_SITES and path.startswith(API):
             raise WebProblem(403, "pages of other hosts are not answered")
-        if self.token and path.startswith(API) and path != SESSION and not self.is_known(headers):
+        if self.token and path.startswith(API) and path not in OPEN and not self.is_known(headers):
             raise WebProblem(
                 401, "a token is needed", "send it as Authorization: Bearer, or sign in on the page"
             )
@@ -100,22 +104,21 @@ class Guards:
 
     def is_known(self, headers: Any) -> bool:  # noqa: ANN401
         """Rule 3."""
-        return self.has_token(headers) or self._has_cookie(headers.get("cookie", ""))
+        return _is_bearer(headers, self.token) or _is_bearer(headers, self.session())
 
     def has_token(self, headers: Any) -> bool:  # noqa: ANN401
         """Whether a request carries the token itself."""
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        same = hmac.compare_digest(given.strip().encode(), self.token.encode())
-        return scheme.lower() == "bearer" and bool(self.token) and same
+        return _is_bearer(headers, self.token)
 
-    def cookie(self) -> str:
-        """The value of the cookie for whoever has the token."""
+    def session(self) -> str:
+        """What stands for the token until this server ends."""
         return hmac.new(self.key, self.token.encode(), "sha256").hexdigest()
 
-    def _has_cookie(self, text: str) -> bool:
-        own = self.cookie().encode()
-        pairs = (part.strip().partition("=") for part in text.split(";"))
-        return any(name == COOKIE and hmac.compare_digest(value.encode(), own) for name, _, value in pairs)
+
+def _is_bearer(headers: Any, secret: str) -> bool:  # noqa: ANN401
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    same = hmac.compare_digest(given.strip().encode(), secret.encode())
+    return scheme.lower() == "bearer" and bool(secret) and same
 
 
 def _is_address(name: str, address: str) -> bool:

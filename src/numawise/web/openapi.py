@@ -8,7 +8,7 @@ from typing import Any
 from numawise.codec.web.body import body_schemas
 from numawise.results.schema import definition, schema
 from numawise.version import __version__
-from numawise.web.guards import COOKIE, ROOT
+from numawise.web.guards import ROOT
 from numawise.web.operations import JSON, Operation, QueryField
 from numawise.web.problems import MEDIA, ProblemForm
 
@@ -43,13 +43,12 @@ def openapi(operations: Sequence[Operation]) -> Data:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": ROOT}],
-        "security": [{}, {"token": []}, {"cookie": []}],
+        "security": [{}, {"token": []}],
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": dict(sorted(components.items())),
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE},
             },
         },
     }
@@ -134,11 +133,12 @@ def _events() -> Data:
 
 
 def _session() -> Data:
+    form = {"type": "object", "properties": {"session": {"type": "string"}}, "required": ["session"]}
     return {
         "operationId": "session",
-        "summary": "A cookie for whoever sends the token.",
+        "summary": "A session for whoever sends the token: it stands for the token until the server ends.",
         "security": [{"token": []}],
-        "responses": {"204": {"description": "The cookie is set."}, **_problems()},
+        "responses": {"200": {"description": "The session.", "content": {JSON: {"schema": form}}}, **_problems()},
     }
 
 

@@ -1,7 +1,10 @@
 // Calls of the API. An answer that the server says has not changed is the one that was read before.
 
 const ROOT = "api/v1/";
+const SESSION = "numawise-session";
 const MOST_KEPT = 60;
+/** What stands for the token. It is of this origin, port and all: a cookie would go to other servers of the host, too. */
+let session = storedSession();
 /** @type {Map<string, {tag: string, data: any}>} */
 const kept = new Map();
 
@@ -117,7 +120,45 @@ export function isAbort(error) {
 /** Sign in with a token; false where it is wrong. */
 export async function openSession(token) {
   const headers = { Authorization: `Bearer ${token}` };
-  return (await fetch(`${ROOT}session`, { method: "POST", headers })).ok;
+  const response = await fetch(`${ROOT}session`, { method: "POST", headers, credentials: "same-origin" });
+  if (!response.ok) return false;
+  session = (await response.json()).session;
+  try {
+    sessionStorage.setItem(SESSION, session);
+  } catch {
+    // a browser that keeps nothing: signed in until the page is left
+  }
+  return true;
+}
+
+function storedSession() {
+  try {
+    return sessionStorage.getItem(SESSION) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/**
+ * Server-sent events, until the server ends them: what each says, and its pause before the next question.
+ * EventSource could not say who asks.
+ * @param {string} path
+ * @param {() => void} onOpen told when the server answers
+ */
+export async function* events(path, onOpen) {
+  const response = await send(path, { headers: { Accept: "text/event-stream" } });
+  onOpen();
+  const source = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (let part = await source.read(); !part.done; part = await source.read()) {
+    const blocks = (text + part.value).split("\n\n");
+    text = blocks.pop();
+    for (const block of blocks) {
+      const [, retry] = /^retry: (\d+)$/m.exec(block) ?? [],
+        [, data] = /^data: (.*)$/m.exec(block) ?? [];
+      yield { retry: retry && Number(retry), data: data && JSON.parse(data) };
+    }
+  }
 }
 
 function withQuery(path, query) {
@@ -140,7 +181,12 @@ export function unreached() {
 async function send(address, options, again = true) {
   let response;
   try {
-    response = await fetch(ROOT + address, { credentials: "same-origin", ...options });
+    const own = session ? { Authorization: `Bearer ${session}` } : {};
+    response = await fetch(ROOT + address, {
+      ...options,
+      credentials: "same-origin",
+      headers: { ...options.headers, ...own },
+    });
   } catch (error) {
     if (isAbort(error)) throw error;
     unreached();

@@ -1,5 +1,5 @@
 // What changes on the server, told as it happens: one connection for the whole page.
-import { get } from "./api.js";
+import { events } from "./api.js";
 
 const AGAIN_MILLISECONDS = 2000;
 
@@ -16,30 +16,25 @@ export function connect(onState) {
   listen();
 }
 
-function listen() {
-  const source = new EventSource("api/v1/events");
-  source.onopen = () => set("on");
-  source.onerror = () => {
+/** Listen, and again when that ends; a server that was started anew asks for the token first. */
+async function listen() {
+  let pause = AGAIN_MILLISECONDS;
+  for (;;) {
+    try {
+      for await (const { retry, data } of events("events", () => set("on"))) {
+        pause = retry ?? pause;
+        if (data) heard(data);
+      }
+    } catch (error) {
+      if (error.status === 401) return set("off"); // nobody wants to sign in
+    }
     set("off");
-    // refused: a browser leaves it at that
-    if (source.readyState === EventSource.CLOSED) setTimeout(again, AGAIN_MILLISECONDS);
-  };
-  for (const kind of ["hello", "changed"]) source.addEventListener(kind, (event) => heard(event));
-}
-
-/** Listen again; a server that was started anew asks for the token first. */
-async function again() {
-  try {
-    await get("overview");
-  } catch (error) {
-    if (error.status === 401) return; // nobody wants to sign in
+    await new Promise((done) => setTimeout(done, pause));
   }
-  listen();
 }
 
 /** What was shown before the first word may be older than it: that is news, too. */
-function heard(event) {
-  const { what, version } = JSON.parse(event.data);
+function heard({ what, version }) {
   const before = versions.get(what);
   versions.set(what, version);
   if (before !== version) for (const listener of listeners.get(what) ?? []) listener(version);
