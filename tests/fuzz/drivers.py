@@ -428,13 +428,18 @@ def kubeconfig(line: list[str], _: Path) -> None:
 
 
 def dump(_: list[str], case: Path) -> None:
-    """The pods of a dump that wait, explained beside damaged budgets; and a label selector."""
+    """The pods of a dump that wait, explained beside damaged budgets; the views of the page; and a label selector."""
+    from numawise.apps.overview.detail import node_detail, node_files  # noqa: PLC0415
+    from numawise.apps.overview.sources import dumped  # noqa: PLC0415
     from numawise.apps.why.live import Live  # noqa: PLC0415
     from numawise.apps.why.pending import explain_pending, is_pending  # noqa: PLC0415
     from numawise.codec.selector import read_selector  # noqa: PLC0415
+    from numawise.codec.web.body import to_bytes  # noqa: PLC0415
     from numawise.inputs.dump import dumped_cluster  # noqa: PLC0415
     from numawise.render.why import why_text  # noqa: PLC0415
     from numawise.results.explanation import explanations_data  # noqa: PLC0415
+    from numawise.results.plain import plain  # noqa: PLC0415
+    from numawise.web.clusters import ShownCluster  # noqa: PLC0415
 
     with contextlib.suppress(NumawiseError):
         read_selector((case / "selector").read_text(errors="replace"))({"pool": "gpu"})
@@ -452,6 +457,27 @@ def dump(_: list[str], case: Path) -> None:
                     found = explain_pending(live, seen, objects)
                     why_text([found], 80)
                     json.dumps(explanations_data([found]))
+    with contextlib.suppress(NumawiseError):
+        shown = ShownCluster(dumped([str(case / "dump.json")], "dump.json", "d"))
+        answers: list[object] = [
+            shown.board.answer(shown.source),
+            shown.stuck.counts(),
+            shown.stuck.report(shown.source),
+        ]
+        view = shown.cluster.view
+        for name in view.names[:4]:
+            with contextlib.suppress(NumawiseError):
+                answers += [
+                    node_detail(shown.cluster, shown.board, name, 900),
+                    node_files(shown.cluster, name),
+                ]
+        for pod in list(view.pods.values())[:8]:
+            if pod.raw is not None:
+                view.ranked(view.judge(pod.raw, None, shown.cluster.clock()))
+        for value in shown.cluster.pods():  # each is changed into its like, and goes
+            view.take_pod(value, shown.cluster.clock())
+            view.take_pod(value, shown.cluster.clock(), gone=True)
+        to_bytes([plain(answer) for answer in answers if not isinstance(answer, tuple)])
 
 
 Answer = Callable[[Any], Any]

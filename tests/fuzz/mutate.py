@@ -24,6 +24,8 @@ REPEATED = 300_000
 MANY, CROWDED = 500, 100
 """Members of an object or a list that are made, and how long the text of one may be."""
 TOKEN = re.compile(rb"[A-Za-z_]+|[0-9]+|\s+|[^\sA-Za-z0-9_]")
+STATUS_LINE = re.compile(rb"(?:[0-9]{3}\n)?")
+"""What stands before the body in a file of an answer."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 WORDS = (
@@ -181,7 +183,8 @@ def _lines(data: bytes, random: Random) -> bytes:
 
 def tree(data: bytes, random: Random) -> bytes | None:
     """Change values, names and the shape of what the input stands for; None when it is no tree."""
-    read = _read(data)
+    status = STATUS_LINE.match(data)[0]  # type: ignore[index]
+    read = _read(data[len(status) :])
     if read is None:
         return None
     kind, value = read
@@ -191,7 +194,7 @@ def tree(data: bytes, random: Random) -> bytes | None:
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         value = _changed(value, random)
     writer = _yaml if kind == "yaml" and random.random() < 0.5 else _json
-    return writer(value)
+    return status + writer(value)
 
 
 @lru_cache(maxsize=512)
@@ -258,7 +261,9 @@ def _changed(value: Any, random: Random) -> Any:
 def _reshaped(value: Any, places: list[tuple[Any, Any]], random: Random) -> Any:
     """An object or a list in the place of a text, or an object or a list with very many members."""
     texts = [(parent, key) for parent, key in places if isinstance(parent[key], str)]
-    holders = [(parent, key) for parent, key in places if isinstance(parent[key], dict | list) and parent[key]]
+    holders = [
+        (parent, key) for parent, key in places if isinstance(parent[key], dict | list) and parent[key]
+    ]
     if texts and (random.random() < 0.7 or not holders):
         parent, key = random.choice(texts)
         parent[key] = random.choice(({}, [], {parent[key]: parent[key]}, [parent[key]], {"name": {}}, [[{}]]))
@@ -269,7 +274,9 @@ def _reshaped(value: Any, places: list[tuple[Any, Any]], random: Random) -> Any:
         member = random.choice([one for one in members if len(str(one)) < CROWDED] or [{}])
         many = random.choice((20, MANY))
         if isinstance(whole, dict):
-            whole |= {f"{random.choice(list(whole))}{number}": copy.deepcopy(member) for number in range(many)}
+            whole |= {
+                f"{random.choice(list(whole))}{number}": copy.deepcopy(member) for number in range(many)
+            }
         else:
             whole += [copy.deepcopy(member) for _ in range(many)]
     return value

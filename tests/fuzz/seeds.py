@@ -796,7 +796,34 @@ def cluster_dumps(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     for one in pods[:2]:
         one["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "web", "controller": True}]
     pods[2]["spec"]["schedulingGates"] = [{"name": "numawise.dev/hold"}]
+    pods[0]["status"] = {
+        "phase": "Running", "qosClass": "Guaranteed", "startTime": "2026-11-16T10:00:02Z",
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-16T10:00:01Z"}],
+        "containerStatuses": [{"name": "c", "state": {"running": {}}, "allocatedResources": {"cpu": "1"}}],
+    }  # fmt: skip
+    pods[1]["status"] = {
+        "phase": "Failed",
+        "reason": "TopologyAffinityError",
+        "message": "Resources cannot be allocated",
+    }
+    pods[3]["status"] = {
+        "phase": "Pending", "nominatedNodeName": "n1",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes are available"}],
+    }  # fmt: skip
+    terms = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    pods[3]["spec"] |= {
+        "affinity": {"nodeAffinity": required},
+        "nodeSelector": {"zone": "a"},
+        "os": {"name": "linux"},
+    }
     nodes = [api_node(name) for name in ("n1", "n2")]
+    nodes[0]["metadata"]["labels"] |= {"pool": "gpu", "zone": "a"}
+    nodes[0]["metadata"]["annotations"] = {"node.alpha.kubernetes.io/ttl": "0"}
+    nodes[0]["status"]["conditions"] += [
+        {"type": "DiskPressure", "status": "False", "message": "kubelet has no disk pressure"}
+    ]
+    nodes[0]["status"]["nodeInfo"] |= {"kernelVersion": "6.1.0", "machineID": "x", "operatingSystem": "linux"}
     nodes[1]["status"]["allocatable"] = {"cpu": "8", "memory": "16Gi", GPU: "4"}
     nodes[1]["spec"] = {"taints": [{"key": "team", "value": "b", "effect": "NoSchedule"}]}
     items = [{"kind": "Pod", **one} for one in pods] + [{"kind": "Node", **one} for one in nodes]

@@ -202,10 +202,6 @@ class PodReading:
             }
             try:
                 known = pod_from(plain)
-                if not all(
-                    isinstance(text, str) for text in (known.qos, *(c.name for c in known.containers))
-                ):
-                    known = "cannot be read: a name is not text"
             except (InputError, RecursionError) as problem:
                 known = f"cannot be read: {problem}"
             self._raws[key] = known

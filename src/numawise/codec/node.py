@@ -77,8 +77,9 @@ def node_object(part: Part) -> NodeDescription:
         section.mapping()
     name = metadata.at("name")
     conditions = status.at("conditions").items("a list of conditions")
-    true = {one.at("type").value for one in conditions if one.at("status").value == "True"}
-    ready = [str(one.at("message").value) for one in conditions if one.at("type").value == "Ready"]
+    types = [(one, one.at("type").text() if one.at("type").value is not None else "") for one in conditions]
+    true = {name for one, name in types if one.at("status").value == "True"}
+    ready = [str(one.at("message").value) for one, name in types if name == "Ready"]
     kernel = status.at("nodeInfo", "kernelVersion").value
     return NodeDescription(
         name="" if name.value is None else name.text(),

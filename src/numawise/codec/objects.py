@@ -3,15 +3,23 @@
 What a server sends may have any shape: where a name or uid is missing, it is ''.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numawise.codec.document import mapping
+from numawise.codec.document import Document, Part, mapping, shown
+from numawise.codec.lines import Steps
+from numawise.errors import InputError, quoted
 
 FAILED, SUCCEEDED, RUNNING, PENDING = "Failed", "Succeeded", "Running", "Pending"
 ENDED = (FAILED, SUCCEEDED)
 """Phases of a pod that has no container running, and never will."""
 MIRROR = "kubernetes.io/config.mirror"
+TEXTS = frozenset({
+    "name", "namespace", "uid", "kind", "apiVersion", "resourceVersion", "creationTimestamp", "deletionTimestamp", "nodeName",
+    "nominatedNodeName", "phase", "reason", "message", "type", "key", "value", "effect", "qosClass", "startTime", "time",
+    "lastTransitionTime", "kubeletVersion", "kernelVersion", "machineID", "parent",
+})  # fmt: skip
+"""Fields of pods, nodes and what nodes publish that are text wherever they stand."""
 
 
 def object_name(value: object) -> str:
@@ -34,6 +42,21 @@ def unmanaged(value: Mapping[str, Any]) -> dict[str, Any]:
     """An object without the list of who wrote which of its fields, often longer than all the rest."""
     metadata = mapping(value.get("metadata"))
     return {**value, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
+
+
+def check_texts(value: Mapping[str, Any], kind: str, file: str, at: Steps, parts: Sequence[str]) -> None:
+    """``InputError``: in these parts of an object is an object or a list where text is meant."""
+    left: list[tuple[Steps, object]] = [((part,), value.get(part)) for part in parts]
+    for steps, inner in left:
+        if isinstance(inner, Mapping):
+            left += [((*steps, key), one) for key, one in inner.items() if isinstance(one, Mapping | list)]
+        elif isinstance(inner, list):
+            left += [((*steps, key), one) for key, one in enumerate(inner) if isinstance(one, Mapping | list)]
+        if steps[-1] in TEXTS and isinstance(inner, Mapping | list):
+            name = mapping(value.get("metadata")).get("name")
+            whose = f"{kind} {quoted(name)}" if isinstance(name, str) and name else f"a {kind}"
+            part = Part(Document(value, file), (*at, *steps), inner)
+            raise part.error(f"must be text in {whose}, not {shown(inner)}", "give what kubectl get -o json prints")
 
 
 def _named(value: object, key: str) -> str:

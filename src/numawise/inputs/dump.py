@@ -19,6 +19,7 @@ from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.cluster_pod import PodReading
 from numawise.codec.document import ORDINARY, TOO_DEEP, mapping, read_file
 from numawise.codec.infile import is_file
+from numawise.codec.objects import check_texts
 from numawise.codec.object_list import LARGEST_LIST, ObjectList, object_list
 from numawise.errors import InputError, quoted
 from numawise.inputs.cluster import NODES_NOT_READ, VisibleCluster, gone_remarks
@@ -26,6 +27,8 @@ from numawise.inputs.live import NODE, POD, TOPOLOGY, slim_node, slim_topology, 
 from numawise.kube.client import Object
 
 MOST_OBJECTS = 100_000
+TEXTS_OF = {NODE: ("metadata", "spec", "status"), POD: ("metadata", "status"), TOPOLOGY: ("metadata", "attributes", "zones")}
+"""Where texts are looked at; what a pod asks for is read by itself, and says so where it cannot be."""
 Objects = Sequence[object] | ObjectList
 
 
@@ -76,12 +79,13 @@ def _objects(files: Sequence[Path], most: int, largest: int) -> list[tuple[str, 
                     file=str(path),
                     advice="take the pods of some namespaces alone",
                 )
-            for row in rows:
+            for number, row in enumerate(rows):
                 own = str(row.get("kind") or kind) if isinstance(row, Mapping) else ""
                 if own not in slim:
                     return []
                 value = slim[own](mapping(row))
                 _check_name(own, value, str(path))
+                check_texts(value, own, str(path), ("items", number), TEXTS_OF[own])
                 objects.append((own, value))
     return objects
 

@@ -138,7 +138,10 @@ def _session() -> Data:
         "operationId": "session",
         "summary": "A session for whoever sends the token: it stands for the token until the server ends.",
         "security": [{"token": []}],
-        "responses": {"200": {"description": "The session.", "content": {JSON: {"schema": form}}}, **_problems()},
+        "responses": {
+            "200": {"description": "The session.", "content": {JSON: {"schema": form}}},
+            **_problems(),
+        },
     }
 
 

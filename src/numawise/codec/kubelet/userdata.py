@@ -16,6 +16,7 @@ import tomllib
 import zlib
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from urllib.parse import unquote_to_bytes
 
 from numawise.codec.document import Document
@@ -131,7 +132,7 @@ def mime_parts(text: str, line: int) -> tuple[TextPiece, ...] | None:
 
 def _parts(lines: list[str], mark: str, first: int) -> Iterator[TextPiece]:
     starts = [at for at, one in enumerate(lines) if one.strip() in (mark, f"{mark}--")]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in pairwise([*starts, len(lines)]):
         blank = next((at for at in range(start + 1, end) if not lines[at].strip()), end)
         if ":" not in "".join(lines[start + 1 : blank]) or blank == end:
             continue
