@@ -1,9 +1,9 @@
-"""How long an answer may take: whoever serves others says so, and what can go on for long looks at it.
+"""How long an answer may take, and how much it may read: whoever serves others sets both.
 
 Rules kept here:
 
 1. Where nobody set a limit there is none: commands take as long as they take, and people interrupt them.
-2. A limit is of the thread that set it.
+2. A limit is of the thread that set it, also that of values which are read.
 3. Once it is over every look raises.  What catches that on the way cannot hide it: the limit remembers.
 """
 
@@ -78,3 +78,34 @@ def look() -> None:
     limit = _LIMIT.get()
     if limit is not None:
         limit.look()
+
+
+class _Allowance:
+    def __init__(self, values: int) -> None:
+        self.left = values
+
+
+_VALUES: ContextVar[_Allowance | None] = ContextVar("values", default=None)
+
+
+@contextmanager
+def at_most(values: int) -> Iterator[None]:
+    """What is read inside has so many values together."""
+    before = _VALUES.set(_Allowance(values))
+    try:
+        yield
+    finally:
+        _VALUES.reset(before)
+
+
+def most_values(most: int) -> int:
+    """How many values may be read now; ``most``: where nobody set a limit, or a higher one."""
+    allowance = _VALUES.get()
+    return most if allowance is None else max(0, min(allowance.left, most))
+
+
+def values_read(count: int) -> None:
+    """So many were read."""
+    allowance = _VALUES.get()
+    if allowance is not None:
+        allowance.left -= count

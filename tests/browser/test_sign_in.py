@@ -87,7 +87,11 @@ def test_another_server_of_the_host_receives_nothing_that_opens_this_one(
         page = watched.open("map")
         sign_in(page)
         page.goto(f"{elsewhere}a.html")
-        assert page.evaluate("() => [document.cookie, sessionStorage.length, localStorage.length]") == ["", 0, 0]
+        assert page.evaluate("() => [document.cookie, sessionStorage.length, localStorage.length]") == [
+            "",
+            0,
+            0,
+        ]
         assert heard
         for headers in heard:
             assert status_of(home, headers) == 401

@@ -191,7 +191,7 @@ def test_objects_of_dumps_are_bounded(empty: Page, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sources, "MOST_DROPPED", 100)
     problem = empty.post("cluster/dump", {"files": [dump()]}).problem
     assert (problem["status"], problem["file"]) == (422, "dump.json")
-    assert problem["detail"].endswith("objects are too many; at most 100 are read")
+    assert problem["detail"] == "has more than 100 objects"
 
 
 def nrt(number: int) -> dict[str, Any]:
@@ -231,7 +231,7 @@ HOSTILE: list[Any] = [
     },
     {"kind": "Node", "metadata": {"name": "<b>n\u202e?#"}},
     {"kind": "Node", "metadata": {"name": "n", "labels": [1]}, "spec": 1, "status": {"allocatable": [2]}},
-    {"kind": "Pod", "metadata": {"name": ["a"], "uid": {}}, "spec": {"containers": 7}, "status": "x"},
+    {"kind": "Pod", "metadata": {"name": 7, "uid": 8}, "spec": {"containers": 7}, "status": "x"},
     {"kind": "Pod", "metadata": 1, "spec": [], "status": []},
     {
         "kind": "Pod",
@@ -240,6 +240,19 @@ HOSTILE: list[Any] = [
     },
     {"kind": "Pod", "spec": {"schedulingGates": 3}},
 ]
+
+
+@pytest.mark.parametrize(("item", "field", "words"), [
+    ({"kind": "Pod", "metadata": {"name": ["a"]}}, "items[1].metadata.name", "must be text in a Pod, not a list"),
+    ({"kind": "Pod", "metadata": {"name": "a"}, "status": {"phase": {}}}, "items[1].status.phase", "must be text in Pod 'a', not a mapping"),
+    ({"kind": "Node", "metadata": {"name": "a"}, "status": {"conditions": [{"type": {"x": 1}}]}}, "items[1].status.conditions[0].type", "must be text in Node 'a', not a mapping"),
+    ({"kind": "NodeResourceTopology", "metadata": {"name": "a"}, "zones": [{"name": []}]}, "items[1].zones[0].name", "must be text in NodeResourceTopology 'a', not a list"),
+])  # fmt: skip
+def test_an_object_where_text_is_meant_is_refused(empty: Page, item: Any, field: str, words: str) -> None:
+    text = json.dumps({"kind": "List", "items": [{"kind": "Node", "metadata": {"name": "n"}}, item]})
+    problem = empty.post("cluster/dump", {"files": [{"name": "dump.json", "text": text}]}).problem
+    assert (problem["status"], problem["file"], problem["field"]) == (422, "dump.json", field)
+    assert problem["detail"] == words
 
 
 def test_hostile_objects_are_answered_with_values(empty: Page) -> None:
@@ -265,4 +278,4 @@ def test_who_is_known_does_not_wait_for_a_dump_that_is_read() -> None:
         assert clusters.shown("example") is example
         return example_cluster("other", NOW)
 
-    assert clusters._keep("other", read) is clusters.shown("other")
+    assert clusters._keep("other", "user 7", read) is clusters.shown("other")

@@ -13,7 +13,7 @@ import pytest
 from numawise.errors import InputError
 from numawise.patience import look
 from numawise.results.overview import ServerOverview
-from numawise.web import application, dropped
+from numawise.web import application, bodies, dropped
 from numawise.web.desk import Desk
 from numawise.web.guards import Guards
 from numawise.web.news import News
@@ -181,7 +181,7 @@ def test_a_form_of_another_page_reaches_nothing(tried: Page) -> None:
 
 
 def test_a_body_has_an_end(tried: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "LARGEST_BODY", 100)
+    monkeypatch.setattr(bodies, "LARGEST_BODY", 100)
     assert tried.post("plain", b" " * 100).status == 200
     assert tried.post("plain", b" " * 101).problem["status"] == 413
     assert tried.post("plain", b"", content_length="101").problem["status"] == 413
@@ -189,7 +189,7 @@ def test_a_body_has_an_end(tried: Page, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_body_that_does_not_come(tried: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "PATIENCE", 0.01)
+    monkeypatch.setattr(bodies, "PATIENCE", 0.01)
     assert asyncio.run(tried.never("/api/v1/plain")).problem["status"] == 408
 
 

@@ -9,7 +9,8 @@ Rules kept here:
 3. A key that appears twice is refused, or reported to callers that ask for it; ``<<`` merges; what stands
    later wins.
 4. Anchors may be used, but not to build more than 400,000 nodes, nor inside themselves.
-5. Nothing recurses over the text; size, depth and counts are bounded far beyond any manifest.
+5. Nothing recurses over the text; size, depth and counts are bounded far beyond any manifest.  Whoever serves
+   others bounds the values of all that one answer reads (``patience.at_most``).
 6. Lines are looked up in an index of the text (``codec.lines``); that of JSON is made when one is asked for.
 """
 
@@ -28,7 +29,7 @@ from numawise.codec.infile import SPLIT, read_raw
 from numawise.codec.lines import LineIndex, Steps, json_lines
 from numawise.codec.scalars import LARGEST_INT, plain_scalar
 from numawise.errors import InputError, cut, one_line, quoted, suggestion
-from numawise.patience import look
+from numawise.patience import look, most_values, values_read
 from numawise.values import dataclass, field, replace
 
 Plain = Any  # a dict or a list; the parser's events show which
@@ -39,7 +40,7 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 3_000_000, 400_000, 100_000, 500
 MOST_REPEATED, MOST_TAGS = 1000, 100
 KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are not fields
-TOO_MANY = f"holds more than {MOST_NODES:,} values"
+TOO_MANY = "holds more than {:,} values"
 TOO_MANY_DOCUMENTS = f"holds more than {MOST_DOCUMENTS:,} documents"
 BAD_MERGE = "map merge requires map or sequence of maps as the value"
 TOO_DEEP, ORDINARY = f"is nested more than {DEEPEST} levels deep", "give an ordinary YAML or JSON file"
@@ -282,8 +283,10 @@ def _check_json_size(text: str, file: str) -> None:
     if sum(map(text.count, ",:{[")) <= DEEPEST:
         return
     bare = JSON_STRING.sub("", text)
-    if sum(map(bare.count, ",:{[")) > MOST_NODES:
-        raise InputError(TOO_MANY, file=file, advice=SPLIT)
+    nodes, most = sum(map(bare.count, ",:{[")), most_values(MOST_NODES)
+    if nodes > most:
+        raise InputError(TOO_MANY.format(most), file=file, advice=SPLIT)
+    values_read(nodes)
     brackets = NOT_BRACKETS.sub("", bare)
     if max(accumulate(map(LEVELS.__getitem__, brackets)), default=0) > DEEPEST:
         raise InputError(TOO_DEEP, file=file, line=1, advice=ORDINARY)
@@ -341,11 +344,12 @@ def _yaml_values(
     anchors: dict[str, tuple[object, int]] = {}
     root: object = None
     nodes = aliased = repeated = 0
+    most = most_values(MOST_NODES)
     events: Iterator[Any] = yaml.parse(text, Loader=LOADER)  # told apart by `kind`, which no checker follows
     for event in events:
         kind = type(event)
-        if nodes > MOST_NODES:
-            raise _at(event, file, TOO_MANY, SPLIT)
+        if nodes > most:
+            raise _at(event, file, TOO_MANY.format(most), SPLIT)
         if not nodes % OFTEN:
             look()
         entry = 0
@@ -433,6 +437,7 @@ def _yaml_values(
             if parent.merged:
                 parent.merged.discard(parent.key)
             parent.key = NO_KEY
+    values_read(nodes)
 
 
 def _scalar(event: yaml.ScalarEvent) -> object:

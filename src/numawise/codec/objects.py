@@ -8,18 +8,20 @@ from typing import Any
 
 from numawise.codec.document import Document, Part, mapping, shown
 from numawise.codec.lines import Steps
-from numawise.errors import InputError, quoted
+from numawise.errors import quoted
 
 FAILED, SUCCEEDED, RUNNING, PENDING = "Failed", "Succeeded", "Running", "Pending"
 ENDED = (FAILED, SUCCEEDED)
 """Phases of a pod that has no container running, and never will."""
 MIRROR = "kubernetes.io/config.mirror"
 TEXTS = frozenset({
-    "name", "namespace", "uid", "kind", "apiVersion", "resourceVersion", "creationTimestamp", "deletionTimestamp", "nodeName",
-    "nominatedNodeName", "phase", "reason", "message", "type", "key", "value", "effect", "qosClass", "startTime", "time",
-    "lastTransitionTime", "kubeletVersion", "kernelVersion", "machineID", "parent",
+    "apiVersion", "creationTimestamp", "deletionTimestamp", "effect", "key", "kernelVersion", "kind",
+    "kubeletVersion", "lastTransitionTime", "machineID", "message", "name", "namespace", "nodeName",
+    "nominatedNodeName", "parent", "phase", "qosClass", "reason", "resourceVersion", "startTime", "time",
+    "type", "uid", "value",
 })  # fmt: skip
 """Fields of pods, nodes and what nodes publish that are text wherever they stand."""
+CONTAINERS = (dict, list)
 
 
 def object_name(value: object) -> str:
@@ -48,15 +50,15 @@ def check_texts(value: Mapping[str, Any], kind: str, file: str, at: Steps, parts
     """``InputError``: in these parts of an object is an object or a list where text is meant."""
     left: list[tuple[Steps, object]] = [((part,), value.get(part)) for part in parts]
     for steps, inner in left:
-        if isinstance(inner, Mapping):
-            left += [((*steps, key), one) for key, one in inner.items() if isinstance(one, Mapping | list)]
+        if isinstance(inner, dict):
+            left += [((*steps, key), one) for key, one in inner.items() if isinstance(one, CONTAINERS)]
         elif isinstance(inner, list):
-            left += [((*steps, key), one) for key, one in enumerate(inner) if isinstance(one, Mapping | list)]
-        if steps[-1] in TEXTS and isinstance(inner, Mapping | list):
+            left += [((*steps, key), one) for key, one in enumerate(inner) if isinstance(one, CONTAINERS)]
+        if steps[-1] in TEXTS and isinstance(inner, CONTAINERS):
             name = mapping(value.get("metadata")).get("name")
             whose = f"{kind} {quoted(name)}" if isinstance(name, str) and name else f"a {kind}"
-            part = Part(Document(value, file), (*at, *steps), inner)
-            raise part.error(f"must be text in {whose}, not {shown(inner)}", "give what kubectl get -o json prints")
+            what = f"must be text in {whose}, not {shown(inner)}"
+            raise Part(Document(value, file), (*at, *steps), inner).error(what, "give what kubectl prints")
 
 
 def _named(value: object, key: str) -> str:

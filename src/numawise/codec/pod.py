@@ -153,7 +153,7 @@ def pod_from(value: Mapping[str, Any]) -> RawPod:
             pod = with_plain_status(pod, spec, status)
         texts = (pod.uid, pod.name, pod.namespace, pod.qos, *(container.name for container in containers))
         if not all(isinstance(text, str) for text in texts):
-            raise TypeError("a name is not text")
+            raise TypeError("a name is not text")  # noqa: TRY301 - as those of the readers above
         pod = allocated_by_status(pod, spec, status)
     except (KeyError, TypeError, AttributeError, ValueError) as problem:
         pod_object(Document(value).root)  # mostly finds the better words

@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. A body is JSON, has at most ``LARGEST_BODY`` bytes and comes within ``PATIENCE`` seconds.
+1. A body is JSON; ``web.bodies`` bounds it.
 2. Handlers run in ``WORKERS`` threads, those that only read what is served in as many of their own; beyond
    ``MOST_WAITING`` calls that wait for one, a call is told to come again.  A call ends after
    ``LONGEST_CALL`` seconds.
@@ -27,9 +27,10 @@ from starlette.routing import Route
 
 from numawise.codec.web.body import read_body, to_bytes
 from numawise.errors import InputError, NumawiseError
-from numawise.patience import within
+from numawise.patience import at_most, within
 from numawise.results.plain import plain
 from numawise.service.log import ServiceLog
+from numawise.web.bodies import Body, BodyRoom
 from numawise.web.desk import Desk
 from numawise.web.guards import DOCUMENT, ROOT, SESSION, Guards, secured
 from numawise.web.news import MOST_LISTENERS
@@ -40,7 +41,8 @@ from numawise.web.page_words import in_body
 from numawise.web.problems import MEDIA as PROBLEM
 from numawise.web.problems import WebProblem, problem_of
 
-LARGEST_BODY, PATIENCE = 16 << 20, 30.0
+MOST_VALUES = 1_000_000
+"""Values of all YAML and JSON that one call may have read."""
 WORKERS, MOST_WAITING, MOST_KEPT = 4, 64, 256
 LONGEST_CALL = 30.0
 EVENTS = "text/event-stream"
@@ -61,6 +63,7 @@ class PageApplication:
         self._files = page_files()
         self._pools = {name: ThreadPoolExecutor(WORKERS, thread_name_prefix=name) for name in (GET, POST)}
         self._waiting = dict.fromkeys(self._pools, 0)
+        self._bodies = BodyRoom(guards.who)
         self._ended = False
         self._kept: OrderedDict[tuple[str, str], tuple[tuple[int, ...], Response]] = OrderedDict()
         self._kept_bytes = 0
@@ -159,8 +162,12 @@ class PageApplication:
         return await asyncio.shield(under_way)
 
     async def _answered(self, operation: Operation, request: Request) -> Response:
-        asked = await self._read(operation, request)
-        reply = await self._handled(operation, asked)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if operation.method == POST and kind != JSON:  # a form of another page cannot send this type
+            raise WebProblem(415, "the body must be JSON", f"send Content-Type: {JSON}")
+        async with self._bodies.of(request, whose=operation.keeps) as body:
+            asked = self._read(operation, request, body)
+            reply = await self._handled(operation, asked)
         headers = {"etag": tag_of(reply.content), "cache-control": "no-cache"}
         if reply.name:
             headers["content-disposition"] = f'attachment; filename="{reply.name}"'
@@ -183,7 +190,7 @@ class PageApplication:
             _, (_, oldest) = self._kept.popitem(last=False)
             self._kept_bytes -= len(oldest.body)
 
-    async def _read(self, operation: Operation, request: Request) -> Asked:
+    def _read(self, operation: Operation, request: Request, given: Body) -> Asked:
         known = {field.name: field for field in operation.query}
         unknown = next((name for name in request.query_params if name not in known), None)
         if unknown is not None:
@@ -191,12 +198,9 @@ class PageApplication:
             raise InputError("is not a parameter of this call", field=unknown, advice=advice)
         query = {name: field.read(request.query_params.getlist(name)) for name, field in known.items()}
         body: object = None
-        if operation.method == POST:  # a form of another page cannot send this type
-            if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-                raise WebProblem(415, "the body must be JSON", f"send Content-Type: {JSON}")
-            content = await _body(request)
-            body = read_body(content, operation.body) if operation.body is not None else None
-        return Asked(dict(request.path_params), query, body)
+        if operation.method == POST and operation.body is not None:
+            body = read_body(given.content, operation.body)
+        return Asked(dict(request.path_params), query, body, given.who)
 
     async def _handled(self, operation: Operation, asked: Asked) -> Reply:
         """Rule 2."""
@@ -212,7 +216,7 @@ class PageApplication:
 
     def _work(self, operation: Operation, asked: Asked) -> Reply:
         try:
-            with in_body(operation.body), within(LONGEST_CALL, lambda: self._ended):
+            with in_body(operation.body), at_most(MOST_VALUES), within(LONGEST_CALL, lambda: self._ended):
                 answer = operation.handler(self.desk, asked)
             if isinstance(answer, Reply):
                 return answer
@@ -272,30 +276,6 @@ class PageApplication:
         if file is None:
             return self._problem(WebProblem(404, "there is nothing here"))
         return _sent(request, file)
-
-
-async def _body(request: Request) -> bytes:
-    """Rule 1."""
-    parts: list[bytes] = []
-    size = 0
-    announced = request.headers.get("content-length", "")
-    number = announced if announced.isascii() and announced.isdecimal() else "0"
-    if len(number) > 18 or int(number) > LARGEST_BODY:
-        raise _too_large()
-    try:
-        async with asyncio.timeout(PATIENCE):
-            async for part in request.stream():
-                size += len(part)
-                if size > LARGEST_BODY:
-                    raise _too_large()
-                parts.append(part)
-    except TimeoutError:
-        raise WebProblem(408, f"the body did not come within {PATIENCE:.0f} seconds") from None
-    return b"".join(parts)
-
-
-def _too_large() -> WebProblem:
-    return WebProblem(413, f"the body is larger than {LARGEST_BODY >> 20} MiB", "drop less")
 
 
 def _sent(request: Request, file: PageFile) -> Response:

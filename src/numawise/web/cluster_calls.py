@@ -80,7 +80,7 @@ def cluster_dump(desk: Desk, asked: Asked) -> BoardSource:
     """A dump, to be looked at by its id."""
     body: DumpGiven = asked.body
     with desk.files(body.files) as paths:
-        return desk.clusters.drop(body.files, paths)
+        return desk.clusters.drop(body.files, paths, asked.who)
 
 
 def _shown(desk: Desk, asked: Asked) -> ShownCluster:
@@ -197,6 +197,7 @@ OPERATIONS = (
         cluster_dump,
         BoardSource,
         body=DumpGiven,
+        keeps=True,
         part=PART,
     ),
 )

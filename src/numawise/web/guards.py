@@ -6,9 +6,9 @@ Rules kept here:
    another host that was given this address by its name server (DNS rebinding) does neither.
 2. A request that another page sends is refused: by its ``Origin``, or by what the browser says of its site.
 3. Where a token is needed, every call needs it as ``Authorization: Bearer``, or the session that
-   ``POST /api/v1/session`` answers for it.  The page keeps that session in the storage of its origin: cookies
-   are of a host name, so a browser would send them to other users' servers on other ports as well, and none is
-   read here.  The page itself and the description of the calls have no data, and need neither.
+   ``POST /api/v1/session`` answers for it.  The page keeps that session in the storage of its origin:
+   cookies are of a host name, so a browser would send them to other users' servers on other ports as well,
+   and none is read here.  The page itself and the description of the calls have no data, and need neither.
 4. Without a token, whoever changes anything must be the user who runs the server, or root: everybody on this
    machine reaches its own addresses.  The kernel says whose connection it is.
 5. Every answer forbids scripts, styles, frames and connections from anywhere else.
@@ -96,6 +96,13 @@ class Guards:
                 "only the user who runs this server may change anything here",
                 "start it with --token-file for others",
             )
+
+    def who(self, peer: End | None, own: End | None) -> str:
+        """Who asks, for bounds that are each person's: a user of this machine, or an address elsewhere."""
+        if peer is None or own is None:
+            return ""
+        uid = self.peer(peer, own)
+        return peer[0] if uid is None else f"user {uid}"
 
     def is_own_name(self, host: str) -> bool:
         """Rule 1."""

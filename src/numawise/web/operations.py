@@ -67,6 +67,8 @@ class Asked:
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None
     """A value of the operation's form."""
+    who: str = ""
+    """Who asks, where the operation keeps what it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,5 +106,7 @@ class Operation:
     fresh: float = 0.0
     """Seconds after which a kept answer is worked out anew all the same; 0: never."""
     changes: bool = False
+    keeps: bool = False
+    """What it is given is kept for later calls, so it matters whose it is."""
     part: str = ""
     """The part of the page that it belongs to."""

@@ -86,9 +86,9 @@ def started(raw: Raw, machine: Machine, files: Mapping[str, str], version: Versi
 class Trials:
     """A configuration with parts of it taken out, each judged once.
 
-    ``judge`` answers which complaints are left, as bits.  Of many parts the culprit is searched for by halves:
-    a part whose removal changes nothing by itself, but only together with others, is then not found, and what
-    it lies in is to blame.
+    ``judge`` answers which complaints are left, as bits.  Of many parts the culprit is searched for by
+    halves: a part whose removal changes nothing by itself, but only together with others, is then not found,
+    and what it lies in is to blame.
     """
 
     def __init__(self, raw: Raw, judge: Callable[[Raw], int]) -> None:
@@ -112,7 +112,7 @@ class Trials:
 
         if len(parts) <= FEW:
             return next((at for at in range(len(parts)) if is_settled(at, at + 1)), None)
-        last = bisect_left(range(len(parts)), True, key=lambda at: is_settled(0, at + 1))  # noqa: FBT003 - a value
+        last = bisect_left(range(len(parts)), True, key=lambda at: is_settled(0, at + 1))
         return last if last < len(parts) and is_settled(last, last + 1) else None
 
     def _without(self, steps: Steps, parts: list[str | int], first: int, last: int) -> int:

@@ -18,7 +18,7 @@ from numawise.codec.object_list import LARGEST_UNPACKED
 from numawise.codec.stamps import second_stamp
 from numawise.errors import InputError
 from numawise.inputs.cluster import VisibleCluster, followed_remarks
-from numawise.inputs.dump import dumped_cluster, listed_cluster
+from numawise.inputs.dump import Extent, dumped_cluster, listed_cluster
 from numawise.inputs.live import LiveFeed
 from numawise.inputs.node_groups import groups_of
 from numawise.inputs.spec import NodeSpec
@@ -27,7 +27,8 @@ from numawise.results.cluster_board import BoardSource
 from numawise.values import dataclass
 
 MOST_DROPPED = 50_000
-"""Objects of a dropped dump; 8 kB of memory each, as pods usually are."""
+LARGEST_DROPPED = 512 << 20
+"""Objects of a dropped dump, and bytes of memory that their values take; 8 kB each, as pods usually are."""
 CLUSTER, FILES, EXAMPLE, NOTHING = "cluster", "files", "example", "none"
 NO_CLUSTER = BoardSource(NOTHING)
 
@@ -76,7 +77,7 @@ def cluster_of_files(
 
 def dumped(paths: Sequence[str], name: str, number: str) -> SourceCluster:
     """A cluster of dropped files, which are dumps."""
-    seen = dumped_cluster(paths, most=MOST_DROPPED, largest=LARGEST_UNPACKED)
+    seen = dumped_cluster(paths, extent=Extent(MOST_DROPPED, LARGEST_UNPACKED, LARGEST_DROPPED))
     if seen is None:
         raise InputError(
             "there is no dump of a cluster in it",

@@ -4,7 +4,8 @@ Rules kept here:
 
 1. A body has the members that its form names and no others; what is wrong is said with the path of the
    member, as ``$.node.files[0].name``.
-2. Texts and lists are bounded where they are declared; nothing recurses over a body.
+2. Texts and lists are bounded where they are declared, and the values of a body together before it is read;
+   nothing recurses over a body.
 """
 
 import json
@@ -19,6 +20,9 @@ from numawise.errors import InputError
 
 Form = TypeVar("Form")
 PLACE = re.compile(r" - at `(?P<path>[^`]*)`$")
+TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+SIGNS, MOST_VALUES = (b",", b"{", b"["), 200_000
+"""Of a body, what is in its texts apart."""
 WHOLE = "$"
 COMPONENTS = "#/components/schemas/{name}"
 
@@ -34,12 +38,18 @@ def members_of(form: type) -> dict[str, str]:
 
 def read_body(raw: bytes, form: type[Form]) -> Form:
     """The value of a body; ``InputError`` with the path of what is wrong."""
+    if _values(raw) > MOST_VALUES and _values(TEXT.sub(b"", raw)) > MOST_VALUES:
+        raise InputError(f"the body has more than {MOST_VALUES:,} values", field=WHOLE, advice="send less")
     try:
         return decoded(raw, form)
     except msgspec.ValidationError as problem:
         raise _wrong(str(problem)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
         raise InputError(f"the body is not JSON: {problem}", field=WHOLE, advice="send JSON") from None
+
+
+def _values(raw: bytes) -> int:
+    return sum(map(raw.count, SIGNS))
 
 
 def to_bytes(value: object) -> bytes:
