@@ -7,6 +7,7 @@ Rules kept here:
    bundle still lists, each on what was held when the bundle was made.
 3. Pods that run are known by name, so that a suggestion can name them; a refused one holds nothing, and is
    explained on what the others hold.
+4. Pods of one workload that come one after the other to a node that stays as it is have one explanation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import IO
 from numawise.codec.hints import parse_hints
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.hint import Family
+from numawise.engine.state import NodeState
 from numawise.errors import InputError, quoted
 from numawise.explain.case import ExplainCase, case_of
 from numawise.explain.explain import Proven, explain_case, explain_hints
@@ -96,9 +98,23 @@ class PodQueue:
         for uid in (*self.refusals, *read.gone):
             node.remove(uid)
         self.came = 0
+        self._last: tuple[object, NodeState, ExplainedPod] | None = None
 
     def explained(self, raw: RawPod, *, suggest: bool = True, walk: bool = False) -> ExplainedPod:
-        """What becomes of a pod that comes now."""
+        """What becomes of a pod that comes now (rule 4)."""
+        if raw.uid in self.refusals or raw.uid in self.node.state.active:
+            return self._explained(raw, suggest=suggest, walk=walk)
+        asked = (replace(raw, uid="", name=""), suggest, walk)
+        state = replace(self.node.state, last_pod="")  # it is not this one
+        if self._last is None or self._last[0] != asked or self._last[1] != state:
+            self._last = (asked, state, self._explained(raw, suggest=suggest, walk=walk))
+        last = self._last[2]
+        if last.case is None or last.explanation.uid == raw.uid:
+            return last
+        explanation = replace(last.explanation, name=raw.name, uid=raw.uid)
+        return ExplainedPod(explanation, case_of(self.node, raw), last.proven)
+
+    def _explained(self, raw: RawPod, *, suggest: bool, walk: bool) -> ExplainedPod:
         if raw.allocated and (waiting := explain_resize(self.node, raw)) is not None:
             return ExplainedPod(waiting.explanation, resize=waiting)
         case = case_of(self.node, raw)
