@@ -282,6 +282,23 @@ def _reshaped(value: Any, places: list[tuple[Any, Any]], random: Random) -> Any:
     return value
 
 
+def grown(data: bytes, times: int) -> bytes:
+    """The input with its longest list so many times, or where it is no tree, its lines."""
+    read = _read(data)
+    if read is None or read[0] == "xml":
+        return data * times
+    value = copy.deepcopy(read[1])
+    places: list[tuple[Any, Any]] = []
+    _places([value], places)
+    rows = max(
+        (parent[key] for parent, key in places if isinstance(parent[key], list)), key=len, default=None
+    )
+    if rows is None:
+        return data * times
+    rows[:] = [copy.deepcopy(row) for _ in range(times) for row in rows]
+    return _json(value)
+
+
 def _nested(value: Any, random: Random) -> Any:
     for _ in range(random.choice((2, 20, 150))):
         value = [value] if random.random() < 0.5 else {"x": value}
