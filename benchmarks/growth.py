@@ -10,22 +10,23 @@ before: about 2 where time grows with the size, 4 where it grows with its square
 import argparse
 import tempfile
 import time
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
-from tests.property.growth import INPUTS
-from tests.property.test_growth import ended, laid
-
+GROWTH, LAW = (import_module(f"tests.property.{name}") for name in ("growth", "test_growth"))
+INPUTS: dict[str, tuple[Callable[[int], object], int]] = GROWTH.INPUTS
 MOST, ROUNDS, NOISE = 3.0, 3, 0.02
 
 
 def seconds(name: str, size: int) -> float:
     """CPU time of one command over an input of that size."""
     with tempfile.TemporaryDirectory() as folder:
-        words = laid(INPUTS[name][0](size), Path(folder))
+        words = LAW.laid(INPUTS[name][0](size), Path(folder))
         best = float("inf")
         for _ in range(ROUNDS):
             begin = time.process_time()
-            ended(words, Path(folder))
+            LAW.ended(words, Path(folder))
             best = min(best, time.process_time() - begin)
     return best
 

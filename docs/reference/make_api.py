@@ -11,7 +11,7 @@ BEGIN, END = "<!-- calls: begin -->\n", "<!-- calls: end -->\n"
 OTHERS = (
     ("GET", "/openapi.json", "This document of all calls, with the forms of bodies and answers."),
     ("GET", "/events", "What changes, as server-sent events."),
-    ("POST", "/session", "A session for whoever sends the token: it stands for the token until the server ends."),
+    ("POST", "/session", "A session for whoever sends the token, until the server ends."),
 )
 
 

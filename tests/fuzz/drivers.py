@@ -471,9 +471,8 @@ def dump(_: list[str], case: Path) -> None:
                     node_detail(shown.cluster, shown.board, name, 900),
                     node_files(shown.cluster, name),
                 ]
-        for pod in list(view.pods.values())[:8]:
-            if pod.raw is not None:
-                view.ranked(view.judge(pod.raw, None, shown.cluster.clock()))
+        for raw in [one.raw for one in view.pods.values() if one.raw is not None][:8]:
+            view.ranked(view.judge(raw, None, shown.cluster.clock()))
         for value in shown.cluster.pods():  # each is changed into its like, and goes
             view.take_pod(value, shown.cluster.clock())
             view.take_pod(value, shown.cluster.clock(), gone=True)

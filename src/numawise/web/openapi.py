@@ -136,7 +136,7 @@ def _session() -> Data:
     form = {"type": "object", "properties": {"session": {"type": "string"}}, "required": ["session"]}
     return {
         "operationId": "session",
-        "summary": "A session for whoever sends the token: it stands for the token until the server ends.",
+        "summary": "A session for whoever sends the token, until the server ends.",
         "security": [{"token": []}],
         "responses": {
             "200": {"description": "The session.", "content": {JSON: {"schema": form}}},
