@@ -83,7 +83,7 @@ def started(raw: Raw, machine: Machine, files: Mapping[str, str], version: Versi
 # --- who is to blame (rule 3) ---------------------------------------------------------------
 
 
-class Trials:
+class Removals:
     """A configuration with parts of it taken out, each judged once.
 
     ``judge`` answers which complaints are left, as bits.  Of many parts the culprit is searched for by
@@ -157,7 +157,7 @@ def _decodable(raw: dict[str, Any], version: Version, start: Start) -> dict[str,
         config = decode_kubelet_config(raw, version)
         if not isinstance(config, Refusal):
             break
-        steps = Trials(raw, lambda value, said=config.message: complaint(value) == said).blamed(1)  # type: ignore[misc]
+        steps = Removals(raw, lambda value, said=config.message: complaint(value) == said).blamed(1)  # type: ignore[misc]
         start.refusals.append(StartRefusal(config.stage, config.message, steps))
         if not steps:
             break
@@ -232,7 +232,7 @@ def _valid(raw: dict[str, Any], version: Version, start: Start) -> dict[str, Any
 def _blamed_for(raw: Raw, listed: Sequence[str], problems: Callable[[Raw], Iterable[str]]) -> list[Steps]:
     """Who is to blame for each problem; beyond ``MOST`` of them, what all others lie in."""
     bits = {problem: 1 << min(at, MOST) for at, problem in enumerate(listed)}
-    trials = Trials(raw, lambda value: sum({bits.get(problem, 0) for problem in problems(value)}))
+    trials = Removals(raw, lambda value: sum({bits.get(problem, 0) for problem in problems(value)}))
     blamed = {bit: trials.blamed(bit) for bit in bits.values()}
     return [blamed[bits[problem]] for problem in listed]
 
