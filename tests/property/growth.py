@@ -122,7 +122,7 @@ def _wrong_pods(n: int) -> Input:
 
 def _containers(command: str) -> Callable[[int], Input]:
     def made(n: int) -> Input:
-        limits = {"cpu": "1", "memory": "1Mi"}
+        limits = {"cpu": "2", "memory": "1Mi"}
         rows = [{"name": f"c{i}", "resources": {"limits": limits}} for i in range(n)]
         return _asked(command, _pod("wide", containers=rows))
 
@@ -185,7 +185,7 @@ def _labels(n: int) -> Input:
 def _cpu_state(n: int) -> Input:
     entries = {f"pod-{i}": {"c": str(i % 200 + 2)} for i in range(n)}
     value = {"policyName": "static", "defaultCpuSet": "0-223", "entries": entries, "checksum": 0}
-    return {"state/cpu_manager_state": json.dumps(value)}, ("state", "show", "--state", "{case}/state")
+    return {"state/cpu_manager_state": json.dumps(value)}, ("state", "show", "{case}/state")
 
 
 def _verified(n: int) -> Input:
@@ -221,9 +221,9 @@ INPUTS: dict[str, tuple[Callable[[int], Input], int]] = {
     "pods that are simulated": (_many_pods("simulate"), 120),
     "pods that are explained": (_many_pods("why"), 120),
     "pods with findings": (_wrong_pods, 20),
-    "containers that are checked": (_containers("check"), 240),
-    "containers that are simulated": (_containers("simulate"), 25),
-    "containers that are explained": (_containers("why"), 240),
+    "containers that are checked": (_containers("check"), 120),
+    "containers that are simulated": (_containers("simulate"), 9),
+    "containers that are explained": (_containers("why"), 120),
     "init containers": (_init_containers, 60),
     "scheduling gates": (_parts("check", schedulingGates=lambda i: {"name": f"a/g{i}"}), 100),
     "tolerations": (_parts("simulate", tolerations=lambda i: {"key": f"k{i}", "operator": "Exists"}), 100),
