@@ -283,3 +283,34 @@ def test_what_the_pod_itself_has_is_said(
     (tmp_path / "pod.yaml").write_text(yaml.safe_dump(pod))
     (one,) = pods(why(capsys, tmp_path, "-o", "json", "--kube", "1.36", tmp_path / "pod.yaml"))
     assert one["answer"].endswith(expected), one["answer"]
+
+
+def test_pods_of_one_workload_are_explained_as_if_each_were_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """One after the other they have one explanation; with others in between each has its own."""
+
+    def explained(name: str, *containers: str) -> list[dict[str, Any]]:
+        resources = {"limits": {"cpu": "16", "memory": "64Gi"}}
+        items = [
+            {
+                "kind": "Pod",
+                "apiVersion": "v1",
+                "metadata": {"name": f"p{number}"},
+                "spec": {
+                    "containers": [{"name": containers[number % len(containers)], "resources": resources}]
+                },
+            }
+            for number in range(12)
+        ]
+        path = tmp_path / name
+        path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+        ran = why(capsys, EIGHT, "-o", "json", path)
+        assert ran.status == 1
+        found: list[dict[str, Any]] = json.loads(ran.out.replace("other", "same"))["pods"]
+        return found
+
+    alike, apart = explained("alike.json", "same"), explained("apart.json", "same", "other")
+    assert [pod["name"] for pod in alike] == [f"p{number}" for number in range(12)]
+    assert sum(pod["verdict"] != "admitted" for pod in alike) > 3
+    assert alike == apart
