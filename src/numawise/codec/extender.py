@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from numawise.codec.forms import most_values_in
 from numawise.errors import InputError, cut, one_line
 from numawise.values import dataclass, field
 
@@ -139,7 +140,7 @@ def check_size(size: int) -> None:
 
 def check_values(body: bytes) -> None:
     """Raise ``InputError`` when a body has too many values: no more than openings and commas (rule 3)."""
-    values = sum(body.count(sign) for sign in (b"{", b"[", b","))
+    values = most_values_in(body)
     if values > MOST_VALUES:
         raise InputError(f"the question has {values} values, and at most {MOST_VALUES} may be")
 

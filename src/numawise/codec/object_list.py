@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from numawise.codec.forms import most_values_in
 from numawise.codec.infile import LARGEST_FILE, read_raw
 from numawise.errors import InputError, one_line
 
@@ -50,7 +51,7 @@ class ObjectList:
     def __iter__(self) -> Iterator[object]:
         for number, place in enumerate(self._places):
             text = bytes(place)
-            if sum(map(text.count, (b",", b"{", b"["))) > MOST_VALUES:
+            if most_values_in(text) > MOST_VALUES:
                 what = f"has more than {MOST_VALUES:,} values"
                 raise InputError(what, file=self.file, field=f"items[{number}]", advice=GIVE)
             try:
