@@ -18,6 +18,7 @@ from numawise.errors import HostError, InputError
 from numawise.inputs.live import LiveFeed
 from numawise.service.attending import ServicePages, attend
 from numawise.service.duty import GAUGE, INFO_METRIC, Duty, MetricFamily, MetricName
+from numawise.service.entrance import EntranceBounds
 from numawise.service.log import INFO, ServiceLog
 from numawise.service.own_address import is_own_address
 from numawise.service.turns import Turns
@@ -32,6 +33,8 @@ from numawise.web.watching import ServedWatch
 
 LOOK_SECONDS, TELL_SECONDS, MOST_CONNECTIONS = 5.0, 1.0, 1200
 HURRY_SECONDS = 1.5
+ENTRANCE = EntranceBounds(most=256, of_peer=256)
+"""All users of a machine come from one address."""
 IDLE_SECONDS = 30
 """A connection that is asked nothing for so long is closed; a page opens another."""
 PAGE = MetricName("numawise_page", INFO_METRIC, "The web server and its version.")
@@ -81,7 +84,9 @@ class PageServer:
 
     async def start(self) -> None:
         """Listen; ``HostError``: that cannot be done."""
-        self._server = WebServer(self.application, name="page", most=MOST_CONNECTIONS, idle=IDLE_SECONDS)
+        self._server = WebServer(
+            self.application, name="page", most=MOST_CONNECTIONS, idle=IDLE_SECONDS, bounds=ENTRANCE
+        )
         self.bound = self._server.start(self.plan.host, self.plan.port)
         self.log.say(INFO, "the page is at", address=shown_address("http", self.bound) + "/")
 
