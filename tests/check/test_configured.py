@@ -125,6 +125,14 @@ evictionHard: {{nosuch: "1"}}
     assert expected <= codes(check(tmp_path, {"kubelet.yaml": text}))
 
 
+@pytest.mark.parametrize(("wrong", "remarks"), [(60, 0), (65, 1), (200, 1)])
+def test_refusals_that_nobody_looked_for_are_said(tmp_path: Path, wrong: int, remarks: int) -> None:
+    names = "".join(f"  wrong{number}: '1'\n" for number in range(wrong))
+    report = check(tmp_path, {"kubelet.yaml": f"{HEAD}kubeReserved:\n  cpu: '1'\n{names}"})
+    assert sum(finding.code == "NW205" for finding in report.findings) == min(wrong, 64)
+    assert sum("would refuse more" in remark for remark in report.remarks) == remarks
+
+
 def test_one_mistake_is_told_once(tmp_path: Path) -> None:
     text = f"{HEAD}cpuManagerPolicy: static\nreservedSystemCPUs: 0-x\n"
     report = check(tmp_path, {"kubelet.yaml": text})

@@ -133,9 +133,8 @@ def test_names_that_lead_to_what_is_at_hand(text: str) -> None:
 
 
 def test_nobody_is_told_to_install_a_name_that_anybody_may_register() -> None:
-    told = [
-        ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "pyproject.toml")
-    ]
+    pages = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "pyproject.toml")
+    told = [ROOT / name for name in pages]
     for folder in ("src", "docs", "scripts", "deploy", "examples", "e2e", "benchmarks"):
         told += [
             file

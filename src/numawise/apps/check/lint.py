@@ -11,7 +11,7 @@ from numawise.apps.check.context import Context
 from numawise.apps.check.environment import environment_findings
 from numawise.apps.check.fit import Fitting, gpu_findings, machine_findings, willing
 from numawise.apps.check.pods import pod_findings
-from numawise.apps.check.refusals import Start, started
+from numawise.apps.check.refusals import MOST, Start, started
 from numawise.apps.check.sources import Sources, sources
 from numawise.apps.check.state_corrections import repairable
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE
@@ -133,6 +133,11 @@ def context_of(read: Sources, configuration: Configuration) -> Context:
     if read.published is not None:  # it has no CPU ids
         raw = fitted_fields(raw, read.published)
     start = started(raw, machine, read.files, read.version)
+    if start.more:
+        read.remarks.append(
+            f"{configuration.name}: a kubelet would refuse more of it than the {MOST} parts reported "
+            "here; correct these, and check again"
+        )
     return Context(
         configuration=configuration,
         version=read.version,

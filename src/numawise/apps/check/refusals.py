@@ -62,6 +62,8 @@ class Start:
     """The kubelet that starts on what is left."""
     first: Refusal | None = None
     """The refusal that the kubelet itself would print."""
+    more: bool = False
+    """There are refusals beyond ``MOST``, which nobody has looked for."""
 
 
 def started(raw: Raw, machine: Machine, files: Mapping[str, str], version: Version) -> Start:
@@ -162,6 +164,8 @@ def _decodable(raw: dict[str, Any], version: Version, start: Start) -> dict[str,
         if not steps:
             break
         raw = without(raw, steps[:-1], steps[-1:])
+    else:
+        start.more = True
     return raw
 
 
@@ -268,6 +272,7 @@ def _built(
             return
         files.pop(file, None)
         config = past
+    start.more = True
 
 
 def _past(
