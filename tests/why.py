@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from numawise.codec.checkpoint.look import look
 from numawise.codec.document import Document
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.codec.machine import devices_from, machine_from
@@ -48,6 +49,10 @@ from numawise.explain.start import explain_refusal
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.node.node import Files, boot
 from numawise.node.replay import replay
+from numawise.node.state.change import folder_after
+from numawise.node.state.folder import Against, StateFile, StateFolder
+from numawise.node.state.repair import repair
+from numawise.node.state.repair_request import RepairRequest
 from numawise.quantity import Quantity
 from numawise.results.explanation import CRASHED, REJECTED, Explanation, Patch, Suggestion, suggestion_data
 from numawise.rules.check import Refusal
@@ -185,9 +190,25 @@ class NotStarted:
         """What goes wrong when a suggestion is followed; '' when the kubelet starts."""
         told = suggestion_data(suggestion)
         files = {name: text for name, text in self.files.items() if name not in told.get("delete", ())}
+        if told.get("repair"):
+            files = self._repaired(files, told["repair"])
         kubelet = patched(self.kubelet, told.get("kubelet", ()))
         node = boot(self.machine, kubelet, Files(files), version=self.version)
         return f"{node.stage}: {node.message}" if isinstance(node, Refusal) else ""
+
+    def _repaired(self, texts: Mapping[str, str], options: Sequence[str]) -> dict[str, str]:
+        """State files after ``numawise state repair`` with these options."""
+        files = (StateFile(name, Path(name), text.encode(), look(name, text)) for name, text in texts.items())
+        folder = StateFolder(Path(), tuple(files))
+        flags = {option[2:].replace("-", "_"): True for option in options if " " not in option}
+        drop = tuple(option.removeprefix("--drop-pod ") for option in options if " " in option)
+        config = decode_kubelet_config(self.kubelet, self.version)
+        assert not isinstance(config, Refusal)
+        change = repair(
+            folder, RepairRequest(drop=drop, **flags), Against(self.machine, config, None, self.version)
+        )
+        assert not change.refused
+        return folder_after(folder, change).texts
 
 
 # --- carrying out a suggestion -------------------------------------------------------------------

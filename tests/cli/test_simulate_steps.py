@@ -180,13 +180,13 @@ def filled(capsys: pytest.CaptureFixture[str], tmp_path: Path, limits: str, *wor
 
 
 @pytest.mark.parametrize(("limits", "count", "places", "by", "reason"), [
-    ("{cpu: 3, memory: 1Gi}",                       9,   {"0": 4, "1": 4, "0,1": 1}, "sums",  "OutOfcpu"),
-    ("{cpu: 1, memory: 1Gi, nvidia.com/gpu: 1}",    3,   {"0": 1, "1": 2},           "sums",  "OutOfnvidia.com/gpu"),
-    ("{cpu: 1, memory: 40Gi}",                      3,   {"0": 3},                   "sums",  "OutOfmemory"),
-    ("{cpu: 40, memory: 1Gi}",                      0,   {},                         "sums",  "OutOfcpu"),
-    ("{cpu: 500m, memory: 1Gi}",                    55,  {"": 55},                   "sums",  "OutOfcpu"),
-    ("{}",                                          110, {"": 110},                  "sums",  "OutOfpods"),
-    ("{example.com/none: 1}",                       0,   {},                         "sums",  "OutOfexample.com/none"),
+    ("{cpu: 3, memory: 1Gi}",                    9,   {"0": 4, "1": 4, "0,1": 1}, "rejected", "UnexpectedAdmissionError"),
+    ("{cpu: 1, memory: 1Gi, nvidia.com/gpu: 1}", 3,   {"0": 1, "1": 2},           "rejected", "UnexpectedAdmissionError"),
+    ("{cpu: 1, memory: 40Gi}",                   3,   {"0": 3},                   "rejected", "OutOfmemory"),
+    ("{cpu: 40, memory: 1Gi}",                   0,   {},                         "rejected", "UnexpectedAdmissionError"),
+    ("{cpu: 500m, memory: 1Gi}",                 55,  {"": 55},                   "rejected", "OutOfcpu"),
+    ("{}",                                       110, {"": 110},                  "rejected", "OutOfpods"),
+    ("{example.com/none: 1}",                    0,   {},                         "sums",     "OutOfexample.com/none"),
 ])  # fmt: skip
 def test_how_many_more_fit(
     limits: str,
@@ -212,11 +212,8 @@ def test_the_managers_may_stop_it_first(capsys: pytest.CaptureFixture[str]) -> N
     assert "multi-gpu-numa-test: 1 more fit: 1 on NUMA 0\n" in ran.out
     pods = (*sorted(PODS.glob("05*.yaml")), "--fill", PODS / "02-four-gpu-training.yaml", "-o", "json")
     (one,) = json.loads(simulate(capsys, *pods, server=EIGHT).out)["filled"]
-    assert (one["count"], one["stopped"]["by"], one["stopped"]["reason"]) == (
-        1,
-        "sums",
-        "OutOfnvidia.com/gpu",
-    )
+    stopped = one["stopped"]
+    assert (one["count"], stopped["by"], stopped["reason"]) == (1, "rejected", "TopologyAffinityError")
     five = (EIGHT / "pods" / "05-affinity-check.yaml", "--fill", PODS / "04-five-gpu-training.yaml")
     files = ("--machine", EIGHT / "machine.yaml", "--kubelet-config", EIGHT / "kubelet-single-numa-node.yaml")
     ran = numawise(capsys, "simulate", *files, *five)

@@ -630,8 +630,9 @@ def test_what_the_kubelet_lists_counts(here: Here) -> None:
 def test_what_is_listed_and_the_machine_has_not(here: Here) -> None:
     here.state.pods = [pod("a", 10, 1), pod("late", 30, 8, refused=True)]
     (here.folder / "listed.json").write_text(json.dumps(listed(("a", [99], []))))
-    (found,) = here.told("pod/late", "--pod-resources", here.folder / "listed.json")
-    assert found["reconstruction"]["unplaced"] == ["ml/a"]
+    ran = here.why("pod/late", "--pod-resources", here.folder / "listed.json")
+    assert (ran.status, ran.out) == (2, "")
+    assert "CPU 99, which PodResources lists, is not on this machine; give both answers" in ran.err
 
 
 def test_the_socket_of_the_node_that_we_are_on(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def _explained(
         outlook=outlook.when,
         held_by=outlook.holders,
         container=container,
-        resources=cause.resources,
+        resources=cause.resources if lasting is None else lasting.resources,
         reason=decision.reason,
         message=decision.message,
         rule=base.rule if refused else "",
@@ -261,6 +261,7 @@ class LastingCause:
     """Why a pod is refused even on an idle machine, where something else decided now."""
 
     answer: str
+    resources: tuple[str, ...]
     remarks: tuple[str, ...]
     """What decided now."""
 
@@ -281,9 +282,8 @@ def _lasting_cause(case: ExplainCase, container: str, cause: Cause, outlook: Out
     plugins = case.state.devices.plugins.values()
     if any(one.healthy != one.devices.keys() for one in plugins):
         outlook = replace(outlook, text=f"{outlook.text} and with healthy devices")
-    return LastingCause(
-        _answer(case, where, found, outlook), (f"Now: {_in_container(case, container)}{cause.text}",)
-    )
+    now = f"Now: {_in_container(case, container)}{cause.text}"
+    return LastingCause(_answer(case, where, found, outlook), found.resources, (now,))
 
 
 def _answer(case: ExplainCase, container: str, cause: Cause, outlook: Outlook) -> str:
