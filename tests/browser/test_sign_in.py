@@ -67,6 +67,11 @@ def sign_in(page: "Page") -> None:
     expect(page.locator("h1")).to_have_text("dgx-h100")
 
 
+def leave(page: "Page") -> None:
+    """Before its server ends: a page that listens for news asks for them again at once."""
+    page.goto("about:blank")
+
+
 def status_of(home: str, headers: Headers) -> int:
     """How a server answers who sends these headers."""
     place = urlsplit(home).netloc
@@ -98,6 +103,7 @@ def test_another_server_of_the_host_receives_nothing_that_opens_this_one(
         assert status_of(home, [("Authorization", f"Bearer {TOKEN}")]) == 200
         page.goto(home)  # the same tab is still signed in
         expect(page.locator("h1")).to_have_text("dgx-h100")
+        leave(page)
 
 
 def test_two_servers_of_a_host_do_not_sign_each_other_out(page_at: PageAt, words: tuple[str, ...]) -> None:
@@ -114,3 +120,4 @@ def test_two_servers_of_a_host_do_not_sign_each_other_out(page_at: PageAt, words
         page.goto(second)
         expect(page.locator("#live")).to_have_text("Live")
         expect(page.get_by_role("dialog")).to_have_count(0)
+        leave(page)
