@@ -31,7 +31,7 @@ from typing import Any
 
 from numawise.errors import LedgerError
 from numawise.ledger import record
-from numawise.ledger.listing import Litter, OwnedFile, named_number, owned_files
+from numawise.ledger.listing import FILE, Litter, OwnedFile, named_number, owned_files
 from numawise.ledger.refusals import ELSEWHERE, damaged, refusal
 from numawise.results.placement import Hold, Waiter
 from numawise.values import dataclass
@@ -48,7 +48,7 @@ SIGNED = 1 << 12
 """Bytes in which a ledger, also a damaged one, shows a sign of being one."""
 SETTLED, SECOND = 100_000_000, 1_000_000_000
 """Nanoseconds after which a folder has another time when it changes; how long a look at it counts."""
-PRIVATE_FOLDER, FILE = 0o700, 0o1644
+PRIVATE_FOLDER = 0o700
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

@@ -4,11 +4,13 @@ Rules kept here:
 
 1. Every name is looked at, and costs one question to the kernel; opened are only regular files that are named
    after their owner.  Everything else is litter: it holds nothing, and one sentence is about all of it.
-2. Of one owner come the usual name first, then the newest; past ``MOST_TRIED`` the rest is litter of that
-   owner.  Several names of one file count once: anybody may have linked to somebody else's file.  No ledger
-   is empty; what was replaced and has another name is emptied (``file``).
+2. Of one owner come the usual name first, then what has the mode of a ledger, the newest first; past
+   ``MOST_TRIED`` the rest is litter of that owner: what else a user has, and somebody else gave such names,
+   pushes no ledger out.  Several names of one file count once: anybody may have linked to somebody else's
+   file.  No ledger is empty; what was replaced and has another name is emptied (``file``).
 3. Of one user's subordinate ids (``/etc/subuid``: a user may be 65,536 more) ``MOST_SUBORDINATE`` count,
-   where there are many owners.  Past ``MOST_OWNERS`` in all, ``too_many`` says that not everybody was read.
+   where there are many owners; a user whom the system knows by name is nobody's.  Past ``MOST_OWNERS`` in
+   all, ``too_many`` says that not everybody was read.
 4. In a user namespace an owner whose number outside is not known is told from others by the name alone; what
    is past a bound there may be anybody's, and is ``too_many``.
 """
@@ -21,6 +23,8 @@ from pathlib import Path
 
 from numawise.values import dataclass, field
 
+FILE = 0o1644
+"""The mode of a ledger and of a history."""
 MOST_TRIED, MOST_SUBORDINATE, FEW_OWNERS, MOST_OWNERS = 64, 4, 16, 4096
 SUBORDINATE = Path("/etc/subuid")
 
@@ -40,6 +44,7 @@ class OwnedFile:
     size: int
     links: int = 1
     """How many names it has."""
+    mode: int = FILE
 
 
 @dataclass(slots=True)
@@ -115,7 +120,8 @@ def owned_files(folder: int, pattern: re.Pattern[str]) -> FolderListing:
             uid, number = status.st_uid, int(match[1])
             usual = match.lastindex == 1
             file = OwnedFile(
-                entry.name, uid, usual, status.st_ino, status.st_mtime_ns, status.st_size, status.st_nlink
+                *(entry.name, uid, usual, status.st_ino, status.st_mtime_ns, status.st_size),
+                *(status.st_nlink, stat.S_IMODE(status.st_mode)),
             )
             if uid not in outside:
                 outside[uid] = named_number(uid, ranges)
@@ -140,7 +146,7 @@ def owned_files(folder: int, pattern: re.Pattern[str]) -> FolderListing:
 
 def _in_order(files: list[OwnedFile], litter: Litter) -> tuple[OwnedFile, ...]:
     """The files of one owner as they are read (rule 2)."""
-    files.sort(key=lambda file: (not file.usual, -file.changed, file.name))
+    files.sort(key=lambda file: (not file.usual, file.mode != FILE, -file.changed, file.name))
     known: dict[int, OwnedFile] = {}
     for file in files:
         known.setdefault(file.inode, file)
@@ -164,12 +170,23 @@ def _without_excess(
         user = next((name for first, last, name in ranges if first <= key[0] < last), None)
         if user is not None:
             counts[user] = counts.get(user, 0) + 1
-            if counts[user] > MOST_SUBORDINATE:
+            if counts[user] > MOST_SUBORDINATE and not _has_name(key[0]):
                 for file in owners[key]:
                     litter.add(file, f"it is one too many of the subordinate ids of {user}")
                 continue
         chosen.append(key)
     return chosen
+
+
+def _has_name(uid: int) -> bool:
+    """Whether it is a user of the system, such as one of a directory whose numbers a range overlaps."""
+    import pwd  # noqa: PLC0415 - seldom needed
+
+    try:
+        pwd.getpwuid(uid)
+    except (KeyError, OverflowError):
+        return False
+    return True
 
 
 def _subordinate_ranges() -> list[tuple[int, int, str]]:

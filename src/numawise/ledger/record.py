@@ -5,7 +5,8 @@ Rules kept here:
 1. A file says everything in words a person can read: sets of CPUs and NUMA nodes as lists such as ``0-3,8``.
 2. Whoever wrote it is not trusted.  A field of the wrong kind, beyond its bounds or with characters that no
    such field has makes the row bad, with a sentence about it.  Of a bad hold counts what it takes and whose
-   process it is; where not even that can be read, ``lost`` says so.  Any other bad row is left out.
+   process, container or control group it is.  Where the latter two cannot be read, nobody can see that it has
+   ended; where not even the rest can, ``lost`` says so.  Any other bad row is left out.
 3. Whose row it is does not stand in it: that is the user to whom the kernel says the file belongs.
 4. A field that is not known is passed over: a later program may have added it.
 """
@@ -42,6 +43,8 @@ KINDS = (RUN, CONTAINER, PYTHON)
 LARGEST_PID = 1 << 22
 """The kernel gives no larger numbers; 1 is the init process and nobody's job."""
 LARGEST_NUMBER = (1 << 63) - 1
+NOT_OURS = LARGEST_NUMBER
+"""A pid namespace that is nobody's: who lives there cannot be looked at, so counts as alive."""
 LARGEST_STATUS = 255
 MOST_ROWS, MOST_NODES, MOST_DEVICES, MOST_WORDS = 1024, 1024, 1024, 4096
 """Of holds and of waiters in a file; NUMA nodes; devices of a hold; words of a command."""
@@ -50,7 +53,9 @@ TAKEN = frozenset((
     *("id", "boot", "pid", "start", "namespace", "since"),
     *("cpus", "near", "mems", "memory", "devices", "cpuLimit"),
 ))  # fmt: skip
-"""Fields that say what a hold takes from others, and when it ends."""
+"""Fields that say what a hold takes from others, and by which process it lives."""
+LIFE = frozenset({"engine", "container", "mode", "cgroup"})
+"""Fields that say what else it lives by."""
 LONGEST, LONGEST_PATH, LONGEST_COMMAND = 256, 4096, 1 << 16
 ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,31}", re.ASCII)
 BOOT = re.compile(r"[A-Za-z0-9-]{0,64}", re.ASCII)
@@ -100,7 +105,7 @@ def read_rows(data: Mapping[str, Any], uid: int, user: str) -> Rows:
                 if what != "holds":
                     continue
                 try:
-                    value = _hold({key: row[key] for key in TAKEN & set(_row(row))}, uid, user)
+                    value = _bad_hold(_row(row), uid, user)
                 except Bad:
                     lost = lost or problems[-1]
                     continue
@@ -145,6 +150,17 @@ def _hold(row: Mapping[str, Any], uid: int, user: str) -> Hold:
         since=_time(row, "since"),
         labels=tuple(_labels(row)),
     )
+
+
+def _bad_hold(row: Mapping[str, Any], uid: int, user: str) -> Hold:
+    """What counts of a hold that makes no sense as a whole (rule 2); raise ``Bad`` where nothing does."""
+    taken = {key: row[key] for key in TAKEN & set(row)}
+    life = {key: row[key] for key in LIFE & set(row)}
+    try:
+        return _hold(taken | life, uid, user)
+    except Bad:
+        hold = _hold(taken, uid, user)
+        return replace(hold, owner=replace(hold.owner, namespace=NOT_OURS)) if life else hold
 
 
 def _step(row: Mapping[str, Any], uid: int, user: str) -> Hold:

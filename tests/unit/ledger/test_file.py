@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import pwd
 import random
 import socket
 import stat
@@ -18,6 +19,7 @@ import pytest
 from numawise.errors import LedgerError
 from numawise.ledger import listing
 from numawise.ledger.file import LARGEST, MOST_OF_ONE
+from numawise.ledger.reap import dead
 from numawise.sets import ids_of
 from tests import needs
 from tests.jobs import fork
@@ -247,6 +249,22 @@ def test_a_second_name_of_something_else_is_litter(tmp_path: Path, text: str, mo
     assert (tmp_path / "pod.json").read_text() == text
 
 
+@needs.ROOT
+def test_other_files_of_a_user_push_no_ledger_out(tmp_path: Path) -> None:
+    """Somebody took Alice's usual name, and gave many newer files of hers names of the ledger's form."""
+    own(tmp_path).write_text("taken")
+    os.chown(own(tmp_path), BOB, -1)
+    record(tmp_path, hold("a", "0-3"))
+    work = tmp_path / "work"
+    work.mkdir()
+    for number in range(listing.MOST_TRIED + 5):
+        (work / str(number)).write_text("data")
+        os.chown(work / str(number), ALICE, -1)
+        (tmp_path / f"numawise-{ALICE}-{number:08x}.json").hardlink_to(work / str(number))
+    with opened(tmp_path, uid=BOB) as ledger:
+        assert [one.id for one in ledger.holds()] == ["a"]
+
+
 def test_a_folder_that_was_moved_goes_on(tmp_path: Path) -> None:
     record(tmp_path / "old", hold("a", "0-3"))
     (tmp_path / "old").rename(tmp_path / "new")
@@ -269,6 +287,22 @@ def test_one_user_under_many_numbers_counts_as_one(tmp_path: Path, monkeypatch: 
         assert ledger.unknown == ()
         (problem,) = ledger.problems
         assert "one too many of the subordinate ids of eve; so are 45 more such files" in problem
+
+
+@needs.ROOT
+def test_users_with_a_name_are_not_subordinate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as those of a directory, whose numbers are in the range that ``useradd`` gave the first local user."""
+    table = tmp_path / "subuid"
+    table.write_text("eve:100000:65536\n")
+    monkeypatch.setattr(listing, "SUBORDINATE", table)
+    monkeypatch.setattr(
+        "pwd.getpwuid", lambda uid: pwd.struct_passwd((f"u{uid}", "x", uid, uid, "", "/", ""))
+    )
+    place = tmp_path / "state"
+    users = range(100_000, 100_000 + listing.FEW_OWNERS + 1)
+    record(place, *(hold(f"k{uid}", uid=uid) for uid in users))
+    with opened(place, uid=BOB) as ledger:
+        assert {one.owner.uid for one in ledger.holds()} == set(users)
 
 
 @needs.ROOT
@@ -297,6 +331,22 @@ def test_of_a_bad_hold_counts_what_it_takes(tmp_path: Path, fields: dict[str, An
         assert ledger.unknown == ()
         with pytest.raises(LedgerError, match="hold a of"):
             change.add(hold("b", cpus, uid=BOB))
+
+
+@pytest.mark.parametrize(("fields", "lives"), [
+    ({"engine": "apptainer", "container": "ab12"}, True), ({"mode": "cgroup v3", "cgroup": "/x/numawise/a"}, True),
+    ({"kind": "daemon", "engine": "docker", "container": "ab12"}, True), ({"kind": "daemon"}, False),
+])  # fmt: skip
+def test_a_bad_hold_ends_when_that_can_be_seen(
+    tmp_path: Path, fields: dict[str, Any], *, lives: bool
+) -> None:
+    """A container or control group of a later numawise may run on after the process that made it."""
+    record(tmp_path, hold("a", "0-3"))
+    edited(**fields)(own(tmp_path))
+    with opened(tmp_path, uid=BOB) as ledger:
+        (one,) = ledger.holds()
+    ended = dead([one], one.owner.boot, lambda each: each.owner.engine == "docker", namespace=1)
+    assert ended == (() if lives else (one,))
 
 
 def test_one_bad_row_hides_no_other(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def _ledger(
     for remark in place.remarks:
         yield mind("ledger", remark, AGAIN)
     for sentence in problems:
-        yield mind("ledger's files", sentence, "its owner or root can remove it")
+        yield mind("ledger's files", sentence, "its owner or root can move it to another folder")
 
 
 def _parts(root: Path, record: BoxRecord) -> Iterator[Finding]:
