@@ -45,6 +45,8 @@ CHANGES = frozenset({
     "os.chflags", "os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.removexattr", "os.rename", "os.rmdir",
     "os.setxattr", "os.symlink", "os.truncate", "os.utime", "sqlite3.connect",
 })  # fmt: skip
+CHANGED = {"os.rename": slice(2), "os.link": slice(2), "os.symlink": slice(1, 2)}
+"""Which words of such an event are paths that change; the first where it is not said."""
 FORBIDDEN = frozenset({
     "os.exec", "os.fork", "os.forkpty", "os.kill", "os.killpg", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn",
     "signal.pthread_kill", "socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname",
@@ -100,6 +102,8 @@ class Sandbox:
         signal.signal(signal.SIGPROF, self._late)
         signal.signal(signal.SIGALRM, self._late)
         time.sleep = self._sleep
+        self.open = os.open
+        os.open = self._open  # type: ignore[assignment]
         for module, name in UNHEARD:
             setattr(module, name, partial(self._refuse, name))
         sys.addaudithook(self._audit)
@@ -198,6 +202,14 @@ class Sandbox:
             return  # a thread's own mask, which goes with it: numawise asks so for the cpuset in force
         self._stop(name)
 
+    def _open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        """``os.open``, whose event does not say in which folder a name is."""
+        if self.watching and dir_fd is not None and flags & WRITES:
+            with suppress(FileNotFoundError):  # without /proc that is not known
+                folder = Path(f"/proc/self/fd/{dir_fd}").readlink()
+                self._judge("open", (folder / os.fsdecode(path),))
+        return self.open(path, flags, mode, dir_fd=dir_fd)
+
     def _stop(self, what: str) -> None:
         self.stopped = what
         raise Stopped(what)
@@ -209,7 +221,7 @@ class Sandbox:
             if arguments[2] & WRITES:
                 self._judge(event, arguments[:1])
         elif event in CHANGES:
-            self._judge(event, arguments[: 2 if event in ("os.rename", "os.link") else 1])
+            self._judge(event, arguments[CHANGED.get(event, slice(1))])
         elif event in FORBIDDEN:
             if event == "os.kill" and arguments[1] == 0:
                 return

@@ -66,13 +66,21 @@ BREAKS = {
     "a loop": ("while True: pass", "TooLong in outside"),
     "memory": ("x = bytearray(2 << 30)", "MemoryError in outside"),
     "a file elsewhere": ("open('/tmp/../numawise-fuzz-was-here', 'w')", "forbidden: open /tmp/../numawise-fuzz-was-here"),
+    "a file in a folder elsewhere": ("import os; os.open('fuzz-was-here', os.O_WRONLY | os.O_CREAT, dir_fd=os.open('/var', os.O_RDONLY))", "forbidden: open /var/fuzz-was-here"),
+    "a link elsewhere": ("import os; os.symlink('x', '/var/fuzz-was-here')", "forbidden: os.symlink /var/fuzz-was-here"),
     "a process": ("import os; os.fork()", "forbidden: os.fork"),
     "a connection": ("import socket; socket.create_connection(('127.0.0.1', 9))", "forbidden: socket.getaddrinfo"),
     "a nap": ("import time; time.sleep(1)", "forbidden: time.sleep 1"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "finding"), BREAKS.values(), ids=BREAKS)
+@pytest.mark.parametrize(
+    ("code", "finding"),
+    [
+        pytest.param(*words, id=name, marks=needs.PROC if "dir_fd" in words[0] else ())
+        for name, words in BREAKS.items()
+    ],
+)
 def test_what_a_run_may_not_do(code: str, finding: str, tmp_path: Path) -> None:
     script = f"""
 import sys
