@@ -24,7 +24,7 @@ Examples:
 )
 @click.option("--force", is_flag=True, help="Free it although its job is still running.")
 def command(holds: tuple[str, ...], kill: bool, term: str | None, force: bool) -> int:
-    """Give back HOLDs, by name or id; or put a job that waits for room out of the line.
+    """Give back HOLDs, by name, id or USER/ID; or put a job that waits for room out of the line.
 
     A hold ends by itself with its job.  One whose job still runs is given back only with --term, --kill or
     --force, since the next job would be put beside it.  A job that waits ends with status 1.  Only root can

@@ -287,6 +287,20 @@ def same_device(one: str, other: str) -> bool:
     return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
 
 
+def holds_named(holds: Iterable[Hold], name: str, uid: int) -> list[Hold]:
+    """The holds that a user means by ``USER/ID``, an id or a name; of several, that user's own.
+
+    Another user may have written down the same id and name, but not for somebody else.
+    """
+    every = tuple(holds)
+    found = [
+        hold for hold in every if name in (f"{hold.owner.user}/{hold.id}", f"{hold.owner.uid}/{hold.id}")
+    ]
+    found = found or [hold for hold in every if hold.id == name]
+    found = found or [hold for hold in every if hold.name == name]
+    return (len(found) > 1 and [hold for hold in found if hold.owner.uid == uid]) or found
+
+
 def in_ids_of(capacity: Capacity, holds: Iterable[Hold]) -> tuple[Hold, ...]:
     """The holds with their GPUs called as the capacity calls them; the others of a hold stay as they are."""
     every = tuple(holds)

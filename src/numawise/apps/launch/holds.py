@@ -53,6 +53,7 @@ from numawise.results.placement import (
     NoRoom,
     Owner,
     Placement,
+    holds_named,
     in_ids_of,
     pool_of,
 )
@@ -405,15 +406,19 @@ class Holdings:
 
 
 def named_hold(holds: Sequence[Hold], name: str, uid: int, field: str = "HOLD") -> Hold:
-    """The hold of this id or name; of several, our own."""
-    found = [hold for hold in holds if hold.id == name] or [hold for hold in holds if hold.name == name]
-    if len(found) > 1:  # another user may have written down the same id or name
-        found = [hold for hold in found if hold.owner.uid == uid] or found
+    """The hold of this id or name, or ``USER/ID``; of several, our own."""
+    found = holds_named(holds, name, uid)
     if len(found) == 1:
         return found[0]
-    known = ", ".join(f"{hold.id} ({hold.name}, {hold.owner.user})" for hold in found or holds) or "none"
-    what = "matches several holds" if found else "is not a hold"
-    raise InputError(f"{quoted(name)} {what}", field=field, advice=f"there are {known}; see 'numawise ps'")
+    if found:
+        several = ", ".join(f"{hold.owner.user}/{hold.id}" for hold in found)
+        raise InputError(
+            f"{quoted(name)} matches several holds", field=field, advice=f"give one of {several}"
+        )
+    known = ", ".join(f"{hold.id} ({hold.name}, {hold.owner.user})" for hold in holds) or "none"
+    raise InputError(
+        f"{quoted(name)} is not a hold", field=field, advice=f"there are {known}; see 'numawise ps'"
+    )
 
 
 def _tear_down(hold: Hold, root: Path) -> str:

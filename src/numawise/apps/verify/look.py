@@ -49,7 +49,7 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_of, short_address
 from numawise.results.allotment import kept_within
 from numawise.results.finding import Severity
-from numawise.results.placement import HOLD_VARIABLE, RULES, Hold, same_device
+from numawise.results.placement import HOLD_VARIABLE, RULES, Hold, holds_named, same_device
 from numawise.results.verification import NOT_ALIGNED, NOT_KNOWN, CheckedJob, JobGrant, Verdict
 from numawise.sets import bits_of
 from numawise.values import dataclass, field, replace
@@ -118,14 +118,11 @@ class JobHost:
         return _out_of_sight() if self.is_elsewhere(hold) else _gone(hold)
 
     def find(self, name: str) -> Hold | None:
-        """The hold of this id or name; None when there is none."""
-        found = [hold for hold in self.holds if hold.id == name]
-        found = found or [hold for hold in self.holds if hold.name == name]
+        """The hold of this id or name, or ``USER/ID``; of several, our own; None when there is none."""
+        found = holds_named(self.holds, name, os.geteuid())
         if len(found) > 1:
-            raise InputError(
-                f"{quoted(name)} matches several holds",
-                advice=f"give an id: {', '.join(hold.id for hold in found)}",
-            )
+            several = ", ".join(f"{hold.owner.user}/{hold.id}" for hold in found)
+            raise InputError(f"{quoted(name)} matches several holds", advice=f"give one of {several}")
         return found[0] if found else None
 
     def read(self, pids: Iterable[int]) -> tuple[Placed, ...]:

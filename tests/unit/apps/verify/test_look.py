@@ -287,7 +287,10 @@ def test_holds_by_name(tmp_path: Path) -> None:
     place = host(tmp_path, {}, one, two)
     assert place.find("b2345") == one
     assert place.find("nobody") is None
-    with pytest.raises(InputError, match="'b2345-name' matches several holds; give an id: b2345, c2345"):
+    user = one.owner.user
+    with pytest.raises(
+        InputError, match=f"'b2345-name' matches several holds; give one of {user}/b2345, {user}/c2345"
+    ):
         place.find("b2345-name")
 
 
