@@ -254,6 +254,9 @@ def test_what_cannot_be_read_counts_as_held(box: Box, what: str) -> None:
         True,
         True,
     )
+    assert ("what is free is not known" in listed.stdout, "FREE" in listed.stdout) == (True, False)
+    data = json.loads(box.by(ALICE).run("ps", "-o", "json").stdout)
+    assert (data["free"], "what is free is not known" in data["remarks"][-1]) == ([], True)
     waiter = box.by(ALICE).start("run", "-q", "--wait", "--cpus", every, "--", "true")
     box.until(lambda: "waiting: " in box.by(ALICE).run("ps").stdout, "in line")
     assert box.by(ALICE).run("release", "--kill", "hers").returncode == 0

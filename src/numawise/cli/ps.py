@@ -92,7 +92,10 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
     if holds:
         write_holds(holds, holdings.capacity, every, sys.stdout, color=color, steps=steps)
         click.echo()
-    write_free(holdings.capacity, every, promisable(holdings, every), sys.stdout, color=color)
+    if holdings.ledger.unknown:
+        sentences(words.FREE_UNKNOWN, sys.stdout)
+    else:
+        write_free(holdings.capacity, every, promisable(holdings, every), sys.stdout, color=color)
     if holdings.capacity.reserved:
         sentences(f"kept for the system: CPUs {format_ids(holdings.capacity.reserved)}", sys.stdout)
     if left := words.time_left_text(holds):

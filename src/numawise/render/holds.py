@@ -345,6 +345,11 @@ def preview_data(found: Preview, command: Sequence[str]) -> dict[str, object]:
     }
 
 
+FREE_UNKNOWN = (
+    "what is free is not known: not every ledger can be read, and numawise grants nothing until then"
+)
+
+
 def free_data(
     capacity: Capacity, holds: Sequence[Hold], memory: Mapping[int, int]
 ) -> list[dict[str, object]]:

@@ -38,13 +38,20 @@ def hold_list(holdings: Holdings, user: str = "") -> dict[str, object]:
         "kind": "HoldList",
         "ledger": str(holdings.ledger.path),
         "shared": holdings.place.shared,
-        "remarks": [*holdings.place.warnings, *holdings.capacity.remarks, *holdings.silent],
+        "remarks": [
+            *holdings.place.warnings,
+            *holdings.capacity.remarks,
+            *holdings.silent,
+            *((words.FREE_UNKNOWN,) if holdings.ledger.unknown else ()),
+        ],
         "holds": [
             words.hold_data(hold, holdings.capacity, every, steps)
             for hold in every
             if user in ("", hold.owner.user)
         ],
-        "free": words.free_data(holdings.capacity, every, promisable(holdings, every)),
+        "free": []
+        if holdings.ledger.unknown
+        else words.free_data(holdings.capacity, every, promisable(holdings, every)),
         "waiting": [words.waiter_data(waiting) for waiting in holdings.waiting(every)],
     }
 
