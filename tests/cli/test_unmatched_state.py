@@ -321,3 +321,27 @@ def test_what_a_socket_lists_counts_by_its_own_names(folder: Path, capsys: Captu
     ran = numawise(capsys, *words)
     assert ran.status == 2
     assert "which PodResources lists, are not on this machine" in ran.err
+
+
+@pytest.mark.parametrize("lists", [(), ("--machine", "list.txt")])
+def test_one_that_a_socket_lists_and_the_machine_lacks_is_named(
+    lists: tuple[str, ...], folder: Path, capsys: Capture
+) -> None:
+    """Beside others that the machine has: what holds it is not dropped."""
+    names = (*UUIDS[:7], "GPU-00000009-aaaa-bbbb-cccc-000000000009")
+    names = names if lists else ("GPU0", *names[1:])
+    devices = [
+        {"resource_name": GPU, "device_ids": [name], "topology": {"nodes": [{"ID": at // 4}]}}
+        for at, name in enumerate(names)
+    ]
+    pods = [{"name": "a", "namespace": "x", "containers": [{"name": "app", "devices": devices}]}]
+    (folder / "answers.json").write_text(json.dumps({"pod_resources": pods}))
+    answers = (*CONFIG, "--pod-resources", "answers.json", "pod.yaml")
+    ran = numawise(capsys, "why", "--machine", "dgx-h100", *lists, *answers)
+    assert (ran.status, ran.out) == (2, "")
+    lost = (
+        f"{GPU} {names[7]}, which PodResources lists, is"
+        if lists
+        else "and 5 more, which PodResources lists, are"
+    )
+    assert f"{lost} not on this machine; give both answers of the same node" in ran.err
