@@ -345,3 +345,37 @@ def test_one_that_a_socket_lists_and_the_machine_lacks_is_named(
         else "and 5 more, which PodResources lists, are"
     )
     assert f"{lost} not on this machine; give both answers of the same node" in ran.err
+
+
+@pytest.mark.parametrize(("resource", "form"), [
+    ("nvidia.com/gpu.shared",   "GPU-0000000{0}-aaaa-bbbb-cccc-00000000000{0}::0"),
+    ("nvidia.com/mig-1g.10gb",  "MIG-0000000{0}-aaaa-bbbb-cccc-00000000000{0}"),
+])  # fmt: skip
+def test_parts_of_cards_that_the_machine_has_whole(
+    resource: str, form: str, folder: Path, capsys: Capture
+) -> None:
+    """Slices and shares that are held: which card they are parts of is not known."""
+    ids = [form.format(at) for at in range(7)]
+    grants = {"uid-0": {"app": {resource: DeviceGrant(((0, tuple(ids[:2])),))}}}
+    text = encode_devices(DeviceFile(grants, {resource: frozenset(ids), GPU: frozenset(UUIDS[1:])}))
+    (folder / "state" / DEVICE_FILE).write_text(text)
+    ran = numawise(capsys, "why", *NODE, *CONFIG, "pod.yaml")
+    assert (ran.status, ran.out) == (2, "")
+    assert f"7 {resource} devices of the checkpoint are not on this machine" in ran.err
+    assert f"this machine has no {resource}, and its {GPU} may be what these are parts of" in ran.err
+    card = "2s 2n 64c 2t 7gpu"  # the list has all whole cards that the checkpoint has
+    words = ("--machine", card, "--machine", "list.txt", "--state", "state", *CONFIG, "pod.yaml")
+    (folder / "list.txt").write_text(
+        "".join(f"GPU {at}: NVIDIA H100 80GB HBM3 (UUID: {uuid})\n" for at, uuid in enumerate(UUIDS[1:]))
+    )
+    ran = numawise(capsys, "why", *words)
+    assert ran.status == 0
+    assert ran.err.splitlines()[0].endswith(f"this machine has no {resource}")
+
+
+def test_others_that_are_registered_and_free_are_no_lost_ones(folder: Path, capsys: Capture) -> None:
+    text = encode_devices(DeviceFile({}, {GPU: frozenset(UUIDS[:3])}))
+    (folder / "state" / DEVICE_FILE).write_text(text)
+    ran = numawise(capsys, "why", *NODE, *CONFIG, "pod.yaml")
+    assert ran.status == 0
+    assert ran.err.splitlines()[0].endswith("none of them held; the machine has 8 by other names")

@@ -6,7 +6,8 @@ Rules kept here:
 2. Where the machine names the devices of a resource as the files do and only misses some, these are gone:
    the kubelet goes on without them, and so does the simulated one.
 3. Where it names them otherwise (``GPU0`` beside UUIDs), what is held is held by devices that nobody knows:
-   no answer may rest on such a node.
+   no answer may rest on such a node.  Likewise where it offers nothing of a resource that is held, and has
+   devices of the same vendor that the files do not have: a slice or a share is part of one of these.
 4. ``mapped`` matches them by number all the same, for those who ask for that: those that are held on the NUMA
    nodes that the file records, the rest in order.  The kubelet registered as many as the machine has, or else
    it is another machine.
@@ -67,24 +68,44 @@ def unmatched_findings(
 def _devices(folder: StateFolder, machine: Machine) -> Iterator[Unmatched]:
     there = {plugin.resource: [device.id for device in plugin.devices] for plugin in machine.plugins}
     held = _held(folder.devices)
-    for resource, ids in sorted(recorded_devices(folder.devices).items()):
+    recorded = recorded_devices(folder.devices)
+    for resource, ids in sorted(recorded.items()):
         own = there.get(resource, [])
         lost = sorted(ids.difference(own), key=natural)
         if not lost:
             continue
         count = len(held.get(resource, frozenset()).intersection(lost))
-        decides = bool(own and count) and _named_otherwise(ids, own, lost)
+        whole = [] if own or not count else _maybe_whole(resource, recorded, there)
+        otherwise = bool(own) and _named_otherwise(ids, own, lost)
+        decides = bool(whole or (count and otherwise))
         names = f"{resource} device{'' if len(lost) == 1 else 's'} of the checkpoint"
         text = f"{len(lost)} {names} {_are(lost)} {NOT_HERE} ({some(lost)})"
         if count < len(lost):
             text += f", {count} of them held" if count else ", none of them held"
         advice = f"this machine has no {resource}"
-        if decides:
+        if whole:
+            parts = f"its {' and '.join(whole)} may be what these are parts of"
+            advice += f", and {parts}; give the machine with all that its device plugins offer (--machine)"
+        elif decides:
             listing = "nvidia-smi -L" if lost[0].startswith("GPU-") else "a print with these ids"
             advice = f"give {listing} beside it (--machine), or {OPTION} to map them by number"
+        elif otherwise:
+            advice = f"the machine has {len(own)} by other names"
         elif own:
             advice = "the kubelet goes on without them" if len(lost) > 1 else "the kubelet goes on without it"
         yield Unmatched(resource, tuple(lost), DEVICE_FILE, text, advice, count, decides)
+
+
+def _maybe_whole(
+    resource: str, recorded: Mapping[str, Collection[str]], there: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Resources of the same vendor with devices that the files do not have (rule 3)."""
+    vendor = resource.partition("/")[0]
+    return [
+        other
+        for other, own in sorted(there.items())
+        if other.partition("/")[0] == vendor and set(own).difference(recorded.get(other, ()))
+    ]
 
 
 def _named_otherwise(ids: Iterable[str], own: Sequence[str], lost: Iterable[str]) -> bool:
