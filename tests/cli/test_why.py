@@ -2,12 +2,16 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from numawise.explain.case import ExplainCase
+from numawise.explain.explain import ExplainedCase, explain_case
+from numawise.explain.node_changes import Elsewhere
 from tests.cli.run import EXAMPLES, ROOT, Ran, numawise, program, refused
 
 THREE, EIGHT, INCIDENT = (EXAMPLES / name for name in ("3gpu-server", "8gpu-server", "incident-server"))
@@ -314,3 +318,28 @@ def test_pods_of_one_workload_are_explained_as_if_each_were_alone(
     assert [pod["name"] for pod in alike] == [f"p{number}" for number in range(12)]
     assert sum(pod["verdict"] != "admitted" for pod in alike) > 3
     assert alike == apart
+
+
+def test_replicas_beyond_the_most_pods_have_one_explanation(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them leaves behind what its managers had allocated; that goes when the next one comes."""
+    tried: list[str] = []
+
+    def explain(
+        case: ExplainCase, elsewhere: Sequence[Elsewhere], *, suggest: bool, walk: bool
+    ) -> ExplainedCase:
+        tried.append(case.pod.name)
+        return explain_case(case, elsewhere, suggest=suggest, walk=walk)
+
+    monkeypatch.setattr("numawise.apps.why.nodes.explain_case", explain)
+    resources = {"limits": {"cpu": "2", "memory": "1Gi"}}
+    spec = {"parallelism": 40, "template": {"spec": {"containers": [{"name": "a", "resources": resources}]}}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "many"}, "spec": spec}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    (tmp_path / "machine.yaml").write_text((EIGHT / "machine.yaml").read_text())
+    (tmp_path / "kubelet.yaml").write_text((EIGHT / "kubelet.yaml").read_text() + "\nmaxPods: 10\n")
+    found = pods(why(capsys, tmp_path, "-o", "json", tmp_path / "job.json"))
+    assert [pod["verdict"] for pod in found] == ["admitted"] * 10 + ["rejected"] * 30
+    assert len({pod["answer"] for pod in found[10:]}) == 1
+    assert len(tried) < 15

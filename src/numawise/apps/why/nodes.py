@@ -12,7 +12,7 @@ Rules kept here:
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from numawise.codec.hints import parse_hints
 from numawise.engine.admit import Admitted, Crashed
@@ -40,6 +40,8 @@ from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import REFERENCE, Version
 from numawise.values import dataclass, replace
+
+Held = TypeVar("Held")
 
 AT_BUNDLE = "what was held when the bundle was made"
 
@@ -105,7 +107,7 @@ class PodQueue:
         if raw.uid in self.refusals or raw.uid in self.node.state.active:
             return self._explained(raw, suggest=suggest, walk=walk)
         asked = (replace(raw, uid="", name=""), suggest, walk)
-        state = replace(self.node.state, last_pod="")  # it is not this one
+        state = _nameless(self.node.state)
         if self._last is None or self._last[0] != asked or self._last[1] != state:
             self._last = (asked, state, self._explained(raw, suggest=suggest, walk=walk))
         last = self._last[2]
@@ -149,6 +151,29 @@ class PodQueue:
         if isinstance(decision, Admitted):
             self.node.start(explained.case.pod, decision)
         return not isinstance(decision, Crashed)
+
+
+def _nameless(state: NodeState) -> NodeState:
+    """The state whichever pod came last and was refused; what it left behind goes when the next one comes."""
+    uid = state.last_pod
+    if uid in state.active:
+        return replace(state, last_pod="")
+
+    def own(table: Mapping[str, Held]) -> dict[str, Held]:
+        return {"" if key == uid else key: value for key, value in table.items()}
+
+    cpu, memory, reusable = state.cpu, state.memory, state.reusable
+    return replace(
+        state,
+        cpu=replace(cpu, assignments=own(cpu.assignments), pods=own(cpu.pods)),
+        memory=replace(memory, assignments=own(memory.assignments), pods=own(memory.pods)),
+        devices=replace(state.devices, grants=own(state.devices.grants)),
+        departed=frozenset("" if key == uid else key for key in state.departed),
+        last_pod="",
+        reusable=replace(
+            reusable, cpus=own(reusable.cpus), memory=own(reusable.memory), devices=own(reusable.devices)
+        ),
+    )
 
 
 def explain_on(
