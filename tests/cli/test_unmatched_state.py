@@ -363,6 +363,13 @@ def test_parts_of_cards_that_the_machine_has_whole(
     assert (ran.status, ran.out) == (2, "")
     assert f"7 {resource} devices of the checkpoint are not on this machine" in ran.err
     assert f"this machine has no {resource}, and its {GPU} may be what these are parts of" in ran.err
+    devices = [{"resource_name": resource, "device_ids": ids[:2]}]
+    pods = [{"name": "a", "namespace": "x", "containers": [{"name": "app", "devices": devices}]}]
+    (folder / "answers.json").write_text(json.dumps({"pod_resources": pods}))
+    ran = numawise(capsys, "why", *NODE[:2], *CONFIG, "--pod-resources", "answers.json", "pod.yaml")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith(f"numawise: {resource} ")
+    assert "which PodResources lists, are not on this machine" in ran.err
     card = "2s 2n 64c 2t 7gpu"  # the list has all whole cards that the checkpoint has
     words = ("--machine", card, "--machine", "list.txt", "--state", "state", *CONFIG, "pod.yaml")
     (folder / "list.txt").write_text(

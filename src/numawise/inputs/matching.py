@@ -16,7 +16,7 @@ from numawise.inputs.spec import NodeInput, NodeSpec, not_who, read_node, read_r
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.node.state.folder import Against, Live, StateFolder, recorded_uids
-from numawise.node.state.matching import mapped, natural, unmatched_entries
+from numawise.node.state.matching import mapped, maybe_whole, natural, unmatched_entries
 from numawise.node.state.memory_tables import machine_tables
 from numawise.request.model import CPU, MEMORY
 from numawise.results.state import Unmatched, some
@@ -80,11 +80,19 @@ def _listed(node: NodeInput, machine: Machine) -> Iterator[Unmatched]:
     known = machine_tables(machine, {})
     lost: dict[str, None] = {}
     listed = {resource for resource, _ in node.answers.allocatable or ()}
-    for plugin in node.named_machine.machine.plugins:
-        held = {name for resource, name in node.answers.held if resource == plugin.resource}
-        if plugin.resource not in listed:
-            gone = held.difference(device.id for device in plugin.devices)
-            lost |= dict.fromkeys(f"{plugin.resource} {name}" for name in sorted(gone, key=natural))
+    there = {
+        plugin.resource: [device.id for device in plugin.devices]
+        for plugin in node.named_machine.machine.plugins
+        if plugin.resource not in listed
+    }
+    held: dict[str, set[str]] = {}
+    for resource, name in node.answers.held:
+        if resource not in listed:
+            held.setdefault(resource, set()).add(name)
+    for resource, ids in sorted(held.items()):
+        if resource in there or maybe_whole(resource, held, there):
+            gone = ids.difference(there.get(resource, ()))
+            lost |= dict.fromkeys(f"{resource} {name}" for name in sorted(gone, key=natural))
     for pod in node.answers.pods or ():
         for own in pod.containers.values():
             lost |= dict.fromkeys(f"CPU {cpu}" for cpu in ids_of(own.cpus & ~machine.layout.all))

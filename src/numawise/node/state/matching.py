@@ -75,7 +75,7 @@ def _devices(folder: StateFolder, machine: Machine) -> Iterator[Unmatched]:
         if not lost:
             continue
         count = len(held.get(resource, frozenset()).intersection(lost))
-        whole = [] if own or not count else _maybe_whole(resource, recorded, there)
+        whole = [] if own or not count else maybe_whole(resource, recorded, there)
         otherwise = bool(own) and _named_otherwise(ids, own, lost)
         decides = bool(whole or (count and otherwise))
         names = f"{resource} device{'' if len(lost) == 1 else 's'} of the checkpoint"
@@ -96,7 +96,7 @@ def _devices(folder: StateFolder, machine: Machine) -> Iterator[Unmatched]:
         yield Unmatched(resource, tuple(lost), DEVICE_FILE, text, advice, count, decides)
 
 
-def _maybe_whole(
+def maybe_whole(
     resource: str, recorded: Mapping[str, Collection[str]], there: Mapping[str, Sequence[str]]
 ) -> list[str]:
     """Resources of the same vendor with devices that the files do not have (rule 3)."""
