@@ -309,6 +309,18 @@ def test_once(tmp_path: Path) -> None:
     assert cluster.state.written == []
 
 
+def test_once_is_about_every_owner_of_a_namespace(tmp_path: Path) -> None:
+    cluster = HealedCluster("a")
+    for number in range(55):
+        cluster.refuse(cluster.make(cluster.owner(f"web{number}")), "a")
+    with (
+        serving(cluster.state) as server,
+        healer(tmp_path, server.address, "--once") as running,
+    ):
+        assert running.process.wait(900) == 1
+    assert running.log.read_text().count("would explain pod") == 55
+
+
 @pytest.mark.parametrize(("words", "problem"), [
     (("--owners", "ReplicaSet,Node"),               "--owners: 'Node' is no kind of owner"),
     (("--older-than", "soon"),                      "--older-than: 'soon' is not a number of seconds"),

@@ -96,7 +96,7 @@ class Healer:
         self.problem = ""
         self.policy_problem = ""
         self.more = False
-        """There is more to remove at once than one turn does."""
+        """There is more to do at once than one turn does."""
         self.refused: dict[str, RefusedPod] = {}
         """Refused pods that are there now, by uid."""
         self.unbound: dict[str, Object] = {}
@@ -170,6 +170,7 @@ class Healer:
                 self._clean(now)
                 self._tell_stranded(now)
             self.problem = self._refused_change
+            self.more = self.more or bool(self._news)
         except ApiConflict as problem:
             self.log.say(INFO, f"left to the next turn: {problem}")
         except NumawiseError as problem:

@@ -5,8 +5,8 @@ Rules kept here:
 1. Two short lists are followed beside the cluster as a whole: pods that failed, and pods without a node.
    What happens to them wakes the healer at once, because an owner makes ten pods a second.
 2. A dry run writes nothing, not even a Lease.  With ``apply`` the Lease decides; it is given back at the end.
-3. ``--once``: everything is read, one turn is made, every owner that is in trouble is explained.  A list that
-   cannot be read ends it.
+3. ``--once``: everything is read, turns are made until nothing is left to do, every owner that is in trouble
+   is explained.  A list that cannot be read ends it.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ def duties_of(plan: HealPlan, log: ServiceLog) -> Sequence[Duty]:
 
 
 def run_once(plan: HealPlan, log: ServiceLog) -> int:
-    """One turn (rule 3); 1 when some pod was refused."""
+    """What is to be done now (rule 3); 1 when some pod was refused."""
     return asyncio.run(_once(plan, log))
 
 
@@ -109,16 +109,16 @@ async def _once(plan: HealPlan, log: ServiceLog) -> int:
             holder = healing.lease.election.holder
             problem = healing.lease.problem or f"{holder or 'another healer'} leads"
             raise ClusterError(problem, "stop it first, or leave the work to it")
-        await asyncio.to_thread(healer.turn)
-        while healer.more and not healer.problem:
+        while True:
+            await asyncio.to_thread(healer.turn)
+            while await asyncio.to_thread(healer.explain_next):
+                pass
+            if healer.problem:
+                raise ClusterError(healer.problem)
+            if not healer.more:
+                return 1 if healer.refused else 0
             if healing.lease is not None:
                 await asyncio.to_thread(healing.lease.turn)
-            await asyncio.to_thread(healer.turn)
-        if healer.problem:
-            raise ClusterError(healer.problem)
-        while await asyncio.to_thread(healer.explain_next):
-            pass
-        return 1 if healer.refused else 0
     finally:
         await healing.stop()
         await feed.stop()

@@ -44,6 +44,10 @@ class WaitingLines(Generic[T]):
         """The namespace that was looked at longest ago comes first."""
         self._taken: dict[str, int] = {}
 
+    def __bool__(self) -> bool:
+        """Whether something waits."""
+        return bool(self._lines)
+
     def add(self, item: T) -> bool:
         """It comes, and waits where no more than ``most`` of its namespace do."""
         with self._lock:
