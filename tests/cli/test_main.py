@@ -111,6 +111,10 @@ def test_help_in_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert asked.out == usual.out
 
 
+def test_help_of_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert numawise(capsys, "help", "help") == numawise(capsys, "help")
+
+
 @pytest.mark.parametrize(
     "words",
     [["run", "--", "touch"], ["run", "touch"], ["exec", "1", "--", "touch"], ["docker", "run", "touch"]],

@@ -156,7 +156,9 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take ``help COMMAND``; say how to make a launcher stop that puts a rank before the command."""
-        if args[:1] == [HELP]:
+        if args[:2] == [HELP, HELP]:
+            args = ["--help"]
+        elif args[:1] == [HELP]:
             below = self.get_command(ctx, args[1]) if len(args) > 1 else None
             args = [
                 *args[1 : 3 if isinstance(below, click.Group) else 2],
