@@ -100,6 +100,8 @@ def test_a_pod_of_thousands_of_containers_is_not_judged(asked: Extender) -> None
     assert asked.ask("filter", pod)["NodeNames"] == ["a"]
     assert int(asked.metric("numawise_scheduler_pods_unreadable_total")) == int(before) + 1
     assert asked.ask("prioritize", pod) == [{"Host": "a", "Score": 0}]
+    status, text = asked.raw("capacity", json.dumps(pod["Pod"]).encode())
+    assert (status, "at most 256 are looked at" in text.decode()) == (400, True)
 
 
 def test_a_body_that_stops_keeps_nobody_waiting(asked: Extender) -> None:

@@ -12,7 +12,7 @@ Rules kept here:
 4. For pods that have waited longer than the patience, and were asked for not long ago, places are kept
    (``cluster.kept_places``): on nodes that the last question named, which are those that the scheduler's own
    filters left.  A pod that changes is asked for anew first.
-5. Shapes are learned from every pod that is seen; old ones are forgotten bit by bit.
+5. Shapes are learned from every pod seen that has not too many containers; old ones are forgotten bit by bit.
 6. Time only goes forward here: a clock that jumps back stands still.
 7. Once Node objects were read, a node without one is gone: what it published counts for nothing.
 """
@@ -32,7 +32,7 @@ from numawise.cluster.node_states import NodeStates
 from numawise.cluster.node_view import NodeView
 from numawise.cluster.source import TopologyReading, TopologySource
 from numawise.cluster.sums import lack_by_sums
-from numawise.codec.cluster_pod import ClusterPod, PodReading
+from numawise.codec.cluster_pod import MOST_CONTAINERS, ClusterPod, PodReading
 from numawise.codec.document import mapping
 from numawise.codec.node import node_from
 from numawise.codec.objects import kubelet_uid
@@ -212,8 +212,9 @@ class LiveCluster:
             self.pods.pop(pod.uid, None)
         else:
             self.pods[pod.uid] = pod
-            if before is None and pod.raw is not None and not pod.ended:
-                self.shapes.see(pod.raw)
+            new = pod.raw if before is None and not pod.ended else None
+            if new is not None and len(new.containers) <= MOST_CONTAINERS:
+                self.shapes.see(new)
         if not pod.waits or gone or (before is not None and before.raw != pod.raw):
             self._asked.discard(pod.uid)
         if pod.node and pod.raw is not None and not gone:

@@ -127,6 +127,15 @@ def test_the_first_of_equals_is_that_of_their_order() -> None:
         assert view.first(best[::-1]) is ranked[0]
 
 
+def test_a_pod_of_thousands_of_containers_is_no_shape() -> None:
+    view, value = cluster("a"), api_pod("many", 1)
+    value["spec"]["containers"] += [{"name": f"c{number}"} for number in range(2_000)]
+    view.take_pod(value, 1.0)
+    assert not view.shapes.known
+    view.take_pod(api_pod("few", 1), 1.0)
+    assert len(view.shapes.known) == 1
+
+
 def test_promises_are_bound_elsewhere_withdrawn_or_expire() -> None:
     view = cluster("a", "b")
     for number in range(2):

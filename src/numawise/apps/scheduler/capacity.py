@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from numawise.cluster.live_places import LivePlaces
+from numawise.codec.cluster_pod import MOST_CONTAINERS
 from numawise.codec.document import Document, read_documents
 from numawise.codec.output import to_json
 from numawise.codec.workload import decode_pods
@@ -146,6 +147,10 @@ def asked_shapes(query: Query, body: bytes) -> tuple[int, list[tuple[str, RawPod
             raise InputError(f"the pods have more than {LONGEST_QUESTION >> 20} MiB")
         for document in read_documents(body, "body"):
             named += [(pod.name, pod) for pod in decode_pods(document)]
+    for name, pod in named:
+        if len(pod.containers) > MOST_CONTAINERS:
+            problem = f"has {len(pod.containers)} containers, and at most {MOST_CONTAINERS} are looked at"
+            raise InputError(f"pod {quoted(name)} {problem}")
     if len(named) > MOST_SHAPES:
         raise InputError(f"{len(named)} shapes are asked about at once, and at most {MOST_SHAPES} may be")
     return most, named
