@@ -73,7 +73,7 @@ def test_places_are_not_counted_on_nodes_that_are_gone(ask: Ask, state: State, t
         state.put_topology(published(kubelet(), name))
     ran = ask(*words)
     assert json.loads(ran.out)["shapes"] == [before]
-    assert ran.err == "numawise: published of nodes that are gone: gone-1, gone-2\n"
+    assert ran.err == "numawise: published of nodes without a Node object, and not counted: gone-1, gone-2\n"
 
 
 def test_nodes_that_are_not_known(ask: Ask, state: State, tmp_path: Path) -> None:

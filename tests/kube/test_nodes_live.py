@@ -47,7 +47,7 @@ def test_what_is_published_of_a_node_that_is_gone_is_no_row(ask: Ask, state: Sta
     assert "gone" not in ran.out
     assert "5 nodes: 3 exact" in ran.out
     assert ran.err.splitlines() == [
-        "numawise: published of nodes that are gone: gone-1, gone-2",
+        "numawise: published of nodes without a Node object, and not counted: gone-1, gone-2",
         "numawise: a pod is bound to nodes without a Node object, and not counted: gone-1",
     ]
     state.forbidden = {"/nodes"}

@@ -261,7 +261,7 @@ def test_hostile_objects_are_answered_with_values(empty: Page) -> None:
     board = empty.get(f"cluster?of={source['id']}")
     assert board.status == 200, board.body
     assert len(board.data["names"]) == 2
-    assert board.data["remarks"] == ["published of nodes that are gone: t"]
+    assert board.data["remarks"] == ["published of nodes without a Node object, and not counted: t"]
     for name in board.data["names"]:
         assert empty.get(f"cluster/nodes/{quote(name)}?of={source['id']}").status == 200
     for path in ("cluster/pods", "cluster/capacity"):

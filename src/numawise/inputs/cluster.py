@@ -72,7 +72,11 @@ def gone_remarks(view: LiveCluster) -> tuple[str, ...]:
     gone = [one for one in view.views.values() if one.name not in names]
     published = [one.name for one in gone if one.source is not None]
     bound = [one.name for one in gone if one.pods]
-    remarks = [f"published of nodes that are gone: {_listed(published)}"] if published else []
+    remarks = (
+        [f"published of nodes without a Node object, and not counted: {_listed(published)}"]
+        if published
+        else []
+    )
     if bound:
         pods = sum(len(one.pods) for one in gone)
         count = "a pod is" if pods == 1 else f"{pods} pods are"
