@@ -42,6 +42,15 @@ def make(capsys: pytest.CaptureFixture[str], root: Path, *more: object) -> Ran:
 # --- making ---------------------------------------------------------------------------------
 
 
+def test_a_kubelet_folder_is_named_from_here(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root / "var/lib")
+    ran = numawise(capsys, "bundle", "--kubelet-dir", "kubelet", "-o", tmp_path / "node.tar.gz")
+    assert ran.status == 0, ran
+    assert "cpu_manager_state" not in ran.err, "it is inside"
+
+
 def test_it_says_what_it_wrote_and_what_is_missing(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

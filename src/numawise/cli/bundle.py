@@ -88,9 +88,10 @@ def command(
     from numawise.render.bundle import notes_lines  # noqa: PLC0415
     from numawise.render.terminal import Printer  # noqa: PLC0415
 
+    below = Path(root) if root is not None and Path(root) != Path("/") else None
     wanted = NodeSources(
-        root=Path(root) if root is not None and Path(root) != Path("/") else None,
-        kubelet_dir=kubelet_dir or "",
+        root=below,
+        kubelet_dir=str(Path(kubelet_dir).absolute()) if kubelet_dir and below is None else kubelet_dir or "",
         kubelet_config=kubelet_config or "",
         pods=tuple(pods),
         configz=configz or "",
