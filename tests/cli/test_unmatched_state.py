@@ -195,6 +195,15 @@ def test_what_was_assumed_is_said(folder: Path, capsys: Capture) -> None:
     assert "which is which is assumed" in said
 
 
+def test_a_wrong_checksum_keeps_devices_from_being_mapped(folder: Path, capsys: Capture) -> None:
+    file = folder / "state" / DEVICE_FILE
+    data = json.loads(file.read_text())
+    file.write_text(json.dumps(data | {"Checksum": data["Checksum"] ^ 1}))
+    ran = numawise(capsys, "simulate", *NODE, *CONFIG, "--match-devices", "pod.yaml")
+    said = f"--match-devices: nothing is mapped, because the checksum of {DEVICE_FILE} is wrong"
+    assert (ran.status, said in ran.err) == (2, True), ran.err
+
+
 @pytest.mark.parametrize(("machine", "why"), [
     ("2s 2n 64c 2t 4gpu",  "the checkpoint has 8 nvidia.com/gpu devices, the machine 4"),
     ("2s 2n 64c 2t 16gpu", "the checkpoint has 8 nvidia.com/gpu devices, the machine 16"),

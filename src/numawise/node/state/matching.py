@@ -195,8 +195,10 @@ def _held(file: DeviceFile) -> dict[str, frozenset[str]]:
 def mapped(folder: StateFolder, machine: Machine) -> tuple[StateFolder, tuple[str, ...]]:
     """The files with the machine's ids in the place of those that it lacks, and what was assumed (rule 4)."""
     file = folder.file(DEVICE_FILE)
-    if file is None or file.look.devices is None or not file.look.fits:
+    if file is None or file.look.devices is None:
         return folder, ()
+    if not file.look.fits:
+        return folder, (f"{OPTION}: nothing is mapped, because the checksum of {DEVICE_FILE} is wrong",)
     record = file.look.devices
     numas = {} if file.look.format == FLAT else _numas(record)
     ids: dict[tuple[str, str], str] = {}
