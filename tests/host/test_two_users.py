@@ -254,6 +254,8 @@ def test_what_cannot_be_read_counts_as_held(box: Box, what: str) -> None:
         True,
         True,
     )
+    asked = box.by(ALICE).run("verify", "his")
+    assert (asked.returncode, f"(uid {BOB}) cannot be read" in asked.stderr.splitlines()[0]) == (2, True)
     assert ("what is free is not known" in listed.stdout, "FREE" in listed.stdout) == (True, False)
     data = json.loads(box.by(ALICE).run("ps", "-o", "json").stdout)
     assert (data["free"], "what is free is not known" in data["remarks"][-1]) == ([], True)

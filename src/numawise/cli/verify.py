@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from numawise.cli.options import output_option, say
+from numawise.cli.options import output_option, say_remarks
 from numawise.errors import InputError, quoted
 from numawise.render.terminal import DIM, GREEN, RED, YELLOW, styled
 from numawise.strconv import whole_number
@@ -90,6 +90,8 @@ def command(
         return _pods(context, subject or "", kubelet_dir, root, output)
     hardware = read_live()
     holds, remarks = read_ledger(os.environ, read_settings(), needed=not (subject or "").isdecimal())
+    if output == "text":  # first: what cannot be read may be the hold that is asked for
+        say_remarks(remarks)
     host = JobHost(hardware, holds, nvml=load_nvml(hardware), namespace=pid_namespace())
     checks = _checks(host, subject)
     overlaps = twice_granted(holds) if subject is None else ()
@@ -115,9 +117,6 @@ def command(
         _show(hardware, checks[0], context)
         if measured:
             _figures(measured, context)
-    if output == "text":
-        for remark in remarks:
-            say(remark)
     return STATUS[grade]
 
 
@@ -147,8 +146,7 @@ def _pods(context: click.Context, subject: str, kubelet_dir: str, root: str, out
         click.echo(to_json(data), nl=False)
     else:
         _show_pods(checks, context)
-        for remark in remarks:
-            say(remark)
+        say_remarks(remarks)
     return STATUS[grade]
 
 
