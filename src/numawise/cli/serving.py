@@ -61,14 +61,19 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _seconds(name: str, least: float, most: float, default: float, text: str) -> Callable[..., Any]:
+    """An option that is a number of seconds."""
+    kind = click.FloatRange(least, most)
+    return click.option(name, type=kind, default=default, show_default=True, metavar="SECONDS", help=text)
+
+
 WAITING_OPTIONS = (
-    click.option(
+    _seconds(
         "--patience",
-        type=click.FloatRange(0, 10**7),
-        default=300,
-        show_default=True,
-        metavar="SECONDS",
-        help="A pod that has waited so long gets a place kept: nobody of its priority who came later, and "
+        0,
+        10**7,
+        300,
+        "A pod that has waited so long gets a place kept: nobody of its priority who came later, and "
         "nobody of a lower one, takes it away.",
     ),
     click.option(
@@ -79,22 +84,14 @@ WAITING_OPTIONS = (
         metavar="N",
         help="How many places are kept for the pods of one namespace at a time; 0: none is ever kept.",
     ),
-    click.option(
+    _seconds(
         "--kept-seconds",
-        type=click.FloatRange(1, 10**7),
-        default=1800,
-        show_default=True,
-        metavar="SECONDS",
-        help="How long a place is kept; then the namespace has none in its stead for as long.",
+        1,
+        10**7,
+        1800,
+        "How long a place is kept; then the namespace has none in its stead for as long.",
     ),
-    click.option(
-        "--promise",
-        type=click.FloatRange(1, 3600),
-        default=30,
-        show_default=True,
-        metavar="SECONDS",
-        help="How long a node counts as chosen for a pod that is not seen bound.",
-    ),
+    _seconds("--promise", 1, 3600, 30, "How long a node counts as chosen for a pod that is not seen bound."),
 )
 """How the extender treats pods that wait."""
 

@@ -95,7 +95,7 @@ def _show(
     if holds:
         write_uses(holds, holdings.capacity, every, uses, sys.stdout, color=color)
     else:
-        click.echo(words.FREE_UNKNOWN if holdings.ledger.unknown else "nothing is held")
+        click.echo(f"nothing {'that can be read ' if holdings.ledger.unknown else ''}is held")
     for waiting in holdings.waiting(every):
         sentences(words.waiting_text(waiting), sys.stdout)
     for sentence in holdings.silent:
